@@ -4,6 +4,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CC ?= cc
 RUBY ?= ruby
+CLANG_FORMAT ?= clang-format
+CLANG_TIDY ?= clang-tidy
+VERSION := $(shell cat VERSION)
 # SAN=address,undefined or SAN=thread builds into a directory of its own.
 SAN ?=
 ifneq ($(SAN),)
@@ -12,11 +15,13 @@ BUILD := build/san-$(subst $(comma),-,$(SAN))
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
 WERROR ?= -Werror
-CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE
 CFLAGS ?= -O2 -g
-CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes $(WERROR) $(SANFLAGS)
-LDFLAGS += $(SANFLAGS)
-LDLIBS += -lprotobuf-c -ljansson -lxxhash -lzstd -lz -lpthread
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+# CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS are the caller's; these are what the code cannot do without.
+MPP_CPPFLAGS := -I. -I$(BUILD) -D_GNU_SOURCE -DMPP_TOOL_VERSION='"$(VERSION)"' $(CPPFLAGS)
+MPP_CFLAGS := -std=gnu11 $(SANFLAGS) $(CFLAGS)
+MPP_LDFLAGS := $(SANFLAGS) $(LDFLAGS)
+MPP_LDLIBS := -lprotobuf-c -ljansson -lxxhash -lzstd -lz -lpthread $(LDLIBS)
 
 FORMATS_SRC := $(wildcard formats/*.c)
 ANALYZER_SRC := $(filter-out analyzer/main.c,$(wildcard analyzer/*.c))
@@ -24,55 +29,152 @@ FORMATS_OBJ := $(FORMATS_SRC:%.c=$(BUILD)/%.o) $(BUILD)/proto/profile.pb-c.o
 ANALYZER_OBJ := $(ANALYZER_SRC:%.c=$(BUILD)/%.o)
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
+SUITE := $(wildcard tests/suite/*_test.rb)
 
-all: $(BUILD)/mppanalyze recorder
+all: $(BUILD)/mppanalyze recorder ## build mppanalyze and the recorder into BUILD (the default)
+
+# A file that changes only when its text does: what depends on it is built anew when the flags or the list of sources changed.
+remember = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' >$@
+FORCE:
+$(BUILD)/flags: FORCE
+	$(call remember,$(CC) $(MPP_CPPFLAGS) $(WARNINGS) $(MPP_CFLAGS) / $(MPP_LDFLAGS) $(MPP_LDLIBS))
+$(BUILD)/objects: FORCE
+	$(call remember,$(FORMATS_OBJ) $(ANALYZER_OBJ))
 
 $(BUILD)/proto/profile.pb-c.c $(BUILD)/proto/profile.pb-c.h &: proto/profile.proto
 	@mkdir -p $(BUILD)/proto
 	protoc-c --proto_path=proto --c_out=$(BUILD)/proto $<
 
-$(BUILD)/proto/%.o: $(BUILD)/proto/%.c
-	$(CC) $(CPPFLAGS) $(filter-out -W%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+# generated, so its warnings are not ours
+$(BUILD)/proto/%.o: $(BUILD)/proto/%.c $(BUILD)/flags
+	$(CC) $(MPP_CPPFLAGS) -w $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/%.o: %.c | $(BUILD)/proto/profile.pb-c.h
+$(BUILD)/%.o: %.c $(BUILD)/flags | $(BUILD)/proto/profile.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(MPP_CPPFLAGS) $(WARNINGS) $(WERROR) $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/libmppformats.a: $(FORMATS_OBJ)
+$(BUILD)/libmppformats.a: $(FORMATS_OBJ) $(BUILD)/objects
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(FORMATS_OBJ)
 
-$(BUILD)/libmppanalyzer.a: $(ANALYZER_OBJ)
+$(BUILD)/libmppanalyzer.a: $(ANALYZER_OBJ) $(BUILD)/objects
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(ANALYZER_OBJ)
 
 $(BUILD)/mppanalyze: $(BUILD)/analyzer/main.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 
 # cmocka tests, and tools of the tests (log generators)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
 
 $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmppformats.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 
-tools: $(TOOLS)
-unit: $(UNIT)
+tools: $(TOOLS) ## build the tests' own tools (generators of logs)
+unit-build: $(UNIT)
+unit: $(UNIT) ## build and run the cmocka tests (SAN=address,undefined under sanitizers)
 	@set -e; for t in $(UNIT); do echo "== $$t"; $$t; done
 
 # The recorder: a Ruby extension, built out of tree by its own extconf.rb.
 RUBY_ABI := $(shell $(RUBY) -e 'print RbConfig::CONFIG["ruby_version"], "-", RbConfig::CONFIG["arch"]' 2>/dev/null)
 EXT := $(BUILD)/recorder/$(RUBY_ABI)
-RECORDER_SRC := $(wildcard recorder/ext/mpp_recorder/*.[ch] recorder/ext/mpp_recorder/extconf.rb formats/*.[ch])
+RECORDER_C := $(wildcard recorder/ext/mpp_recorder/*.c formats/*.c)
+RECORDER_SRC := $(RECORDER_C) $(wildcard recorder/ext/mpp_recorder/*.h formats/*.h)
 
-recorder: $(EXT)/mpp_recorder.so
-$(EXT)/mpp_recorder.so: $(RECORDER_SRC)
-	@mkdir -p $(EXT)
-	cd $(EXT) && $(RUBY) $(CURDIR)/recorder/ext/mpp_recorder/extconf.rb && $(MAKE) --no-print-directory
+# mkmf's Makefile has variables of our names with other meanings (CFLAGS, RUBY, DESTDIR): none of the caller's may reach it.
+recorder: $(EXT)/mpp_recorder.so ## build the Ruby extension alone
+$(EXT)/sources: FORCE
+	$(call remember,$(RECORDER_C))
+$(EXT)/Makefile: recorder/ext/mpp_recorder/extconf.rb $(wildcard recorder/ext/mpp_recorder/depend) $(EXT)/sources
+	cd $(EXT) && $(RUBY) $(CURDIR)/recorder/ext/mpp_recorder/extconf.rb
+$(EXT)/mpp_recorder.so: $(EXT)/Makefile $(RECORDER_SRC)
+	MAKEFLAGS= $(MAKE) -C $(EXT) --no-print-directory -j2
+	@touch $@
 
-clean:
+# ---- what the system must have
+need = tests/ci/deps.sh --check $(1) 2>/dev/null || tests/ci/deps.sh $(1)
+
+deps: ## install what build, tests, checks and demo need (apt-get as root or through sudo -n; elsewhere: lists it)
+	@tests/ci/deps.sh
+deps-bench: ## install what the benchmarks compare with
+	@tests/ci/deps.sh build bench
+
+# ---- tests. The work is done by a second make, since a ruby that was missing is known only to it.
+SANBUILD := $(BUILD)/san-address-undefined
+SUBMAKE := $(MAKE) --no-print-directory
+
+test: ## everything: unit tests, unit tests under ASan and UBSan, Ruby suites; ONLY=PART picks by path, VERBOSE=1 shows all output
+	@$(call need,build test)
+	@$(SUBMAKE) WERROR=-Werror all tools unit-build
+	@$(SUBMAKE) BUILD=$(SANBUILD) SAN=address,undefined WERROR=-Werror unit-build
+	@MPP_BUILD=$(abspath $(BUILD)) UBSAN_OPTIONS=print_stacktrace=1 $(RUBY) tests/run.rb \
+		--unit 'unit tests' $(UNIT) \
+		--unit 'unit tests under address and undefined' $(UNIT:$(BUILD)/%=$(SANBUILD)/%) \
+		--suite 'suites' $(SUITE)
+
+suite: all tools ## the Ruby suites alone
+	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/run.rb --suite 'suites' $(SUITE)
+
+demo: ## record a leaky program, find its leak
+	@$(call need,build demo)
+	@$(SUBMAKE) all
+	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) fixtures/demo.rb
+
+bench: ## the benchmarks: recorder, then replay (minutes)
+	@$(call need,build bench)
+	@$(SUBMAKE) all tools
+	@set -e; for b in $(sort $(wildcard tests/bench/record.rb tests/bench/replay.rb)); do \
+		echo "== $$b"; MPP_BUILD=$(abspath $(BUILD)) $(RUBY) $$b; done
+
+# ---- checks
+C_DIRS := formats analyzer recorder/ext/mpp_recorder tests/unit tests/tools tests/fuzz
+C_FILES := $(wildcard $(C_DIRS:%=%/*.c))
+H_FILES := $(wildcard $(C_DIRS:%=%/*.h))
+RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'print %w[rubyhdrdir rubyarchhdrdir].map { |k| "-isystem " + RbConfig::CONFIG[k] }.join(" ")')
+# clang-tidy counts the warnings of system headers on stderr, which says nothing; its findings are worth reading
+QUIETLY = sh -c 'out=$$("$$@" 2>&1) || { printf "%s\n" "$$out"; exit 1; }' sh
+# the extension is built with formats/ in its include path
+SYNTAX = $(MPP_CPPFLAGS) -Irecorder/ext/mpp_recorder -std=gnu11
+
+check: ## formatting, clang-tidy, the layers, headers, lengths of files
+	@$(call need,build check)
+	@$(SUBMAKE) check-format check-headers check-layers check-lengths check-tidy
+
+check-format: ## clang-format (14, Debian's) agrees with the sources; `make format` makes it so
+	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES) $(H_FILES) && echo "check-format: ok"
+format:
+	@$(CLANG_FORMAT) -i $(C_FILES) $(H_FILES)
+
+# Only the recorder's room sees Ruby, so that a header of another room that needs it fails here.
+check-headers: $(BUILD)/proto/profile.pb-c.h ## every header compiles alone
+	@set -e; for h in $(H_FILES); do \
+		case $$h in recorder/*) ruby='$(RUBY_INCLUDES)' ;; *) ruby= ;; esac; \
+		$(CC) $(SYNTAX) $(WARNINGS) -Werror $$ruby -fsyntax-only -x c $$h; done; echo "check-headers: ok"
+
+check-layers: $(BUILD)/libmppformats.a ## who may include whom, and what formats/ may call
+	@$(RUBY) tests/ci/layers.rb $(BUILD)/libmppformats.a
+
+check-lengths: ## no source file over 600 lines without a reason
+	@$(RUBY) tests/ci/lengths.rb
+
+check-tidy: $(BUILD)/proto/profile.pb-c.h ## clang-tidy with .clang-tidy
+	@printf '%s\n' $(filter-out recorder/%,$(C_FILES)) | xargs -r -P 2 -I{} $(QUIETLY) $(CLANG_TIDY) --quiet {} -- $(SYNTAX)
+	@printf '%s\n' $(filter recorder/%,$(C_FILES)) | xargs -r -P 2 -I{} $(QUIETLY) $(CLANG_TIDY) --quiet {} -- $(SYNTAX) $(RUBY_INCLUDES)
+	@echo "check-tidy: ok"
+
+clean: ## remove build/
 	rm -rf build
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all recorder tools unit clean
+help: ## this list
+	@echo "make TARGET [VARIABLE=...]"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
+	@echo
+	@echo "variables: BUILD=$(BUILD)  SAN=address,undefined|thread  PREFIX=$(PREFIX)  DESTDIR=  RUBY=$(RUBY)  CC=$(CC)  CFLAGS='$(CFLAGS)'"
+	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120"
+
+-include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d)
+.PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \
+	check-lengths check-tidy format clean help FORCE
 .SECONDARY:
+.DELETE_ON_ERROR:
