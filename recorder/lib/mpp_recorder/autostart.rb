@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+# Starts the recording in every Ruby that `mpprecord` runs: RUBYOPT names this file. Whatever goes wrong here, the program goes on:
+# each error becomes one line on stderr. This runs before the program, so it loads nothing of Ruby's library and leaves nothing
+# but MppRecorder behind (and not even that without the extension, so that `defined?(MppRecorder)` means that it can be called).
+# Its syntax is that of old Rubies on purpose: a child may be any Ruby.
+begin
+  # Not `require`: a later `require "mpp_recorder"` must find it not loaded yet.
+  load File.join(__dir__, "locate.rb")
+  # `mpprecord` runs under the Ruby that installed it, so it can tell for which one the gem's extension was built.
+  MppRecorder::Locate.load_extension(:installed_for => ENV["MPP_ABI"])
+
+  text = lambda { |name| ENV[name] unless ENV[name].to_s.empty? }
+  path = text.call("MPP_PATH")
+  raise ArgumentError, "MPP_PATH is not set" unless path
+
+  options = { :path => path, :on_exists => :next_free }
+  options[:sample_rate] = Float(text.call("MPP_SAMPLE_RATE")) if text.call("MPP_SAMPLE_RATE")
+  options[:max_depth] = Integer(text.call("MPP_MAX_DEPTH"), 10) if text.call("MPP_MAX_DEPTH")
+  options[:journal_bytes] = Integer(text.call("MPP_JOURNAL_BYTES"), 10) if text.call("MPP_JOURNAL_BYTES")
+  MppRecorder.start(**options) unless MppRecorder.running?
+rescue Exception => error # rubocop:disable Lint/RescueException -- LoadError and ScriptError are no StandardError
+  raise if error.is_a?(SignalException) || error.is_a?(SystemExit)
+
+  if ENV["MPP_QUIET"].to_s.empty?
+    why = error.message.to_s.lines.first.to_s.chomp
+    why = error.class.name if why.empty?
+    begin
+      $stderr.write("mpprecord: recording is off: #{why}\n")
+    rescue StandardError
+      nil # stderr is closed: there is nobody to tell
+    end
+  end
+ensure
+  if defined?(MppRecorder)
+    MppRecorder.send(:remove_const, :Locate) if MppRecorder.const_defined?(:Locate, false)
+    Object.send(:remove_const, :MppRecorder) unless MppRecorder.respond_to?(:start)
+  end
+end
