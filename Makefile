@@ -163,6 +163,46 @@ check-tidy: $(BUILD)/proto/profile.pb-c.h ## clang-tidy with .clang-tidy
 	@printf '%s\n' $(filter recorder/%,$(C_FILES)) | xargs -r -P 2 -I{} $(QUIETLY) $(CLANG_TIDY) --quiet {} -- $(SYNTAX) $(RUBY_INCLUDES)
 	@echo "check-tidy: ok"
 
+# ---- installing. The recorder stands under lib/mpp as in the source tree, so that it finds its extension the same way (locate.rb);
+# several Rubies can be served by `make install RUBY=...` for each.
+INSTALL ?= install
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+MPPDIR = $(PREFIX)/lib/mpp
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
+RECORDER_LIB := $(shell find recorder/lib -name '*.rb' 2>/dev/null | sort)
+MAN1 := $(wildcard docs/man/*.1)
+
+install: all ## install into PREFIX (DESTDIR= stages it)
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)"
+	$(INSTALL) -m 755 $(BUILD)/mppanalyze "$(DESTDIR)$(BINDIR)/mppanalyze"
+	$(INSTALL) -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
+	$(INSTALL) -m 644 docs/completion/mppanalyze.bash "$(DESTDIR)$(BASHCOMPDIR)/mppanalyze"
+	$(INSTALL) -m 644 docs/completion/_mppanalyze "$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze"
+	$(INSTALL) -d "$(DESTDIR)$(MPPDIR)/recorder/exe" "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)"
+	$(INSTALL) -m 755 recorder/exe/mpprecord "$(DESTDIR)$(MPPDIR)/recorder/exe/mpprecord"
+	ln -sf "$(MPPDIR)/recorder/exe/mpprecord" "$(DESTDIR)$(BINDIR)/mpprecord"
+	set -e; for f in $(RECORDER_LIB); do $(INSTALL) -D -m 644 $$f "$(DESTDIR)$(MPPDIR)/$$f"; done
+	$(INSTALL) -m 755 $(EXT)/mpp_recorder.so "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)/mpp_recorder.so"
+
+uninstall: ## remove what install put there (same PREFIX and DESTDIR)
+	rm -f "$(DESTDIR)$(BINDIR)/mppanalyze" "$(DESTDIR)$(BINDIR)/mpprecord" "$(DESTDIR)$(BASHCOMPDIR)/mppanalyze" \
+		"$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze" $(MAN1:docs/man/%="$(DESTDIR)$(MANDIR)/man1/%")
+	rm -rf "$(DESTDIR)$(MPPDIR)"
+
+gem: ## build the recorder's gem into BUILD
+	@mkdir -p $(BUILD)
+	$(RUBY) -S gem build mpp_recorder.gemspec --strict --output $(BUILD)/mpp_recorder-$(VERSION).gem
+
+# An own directory, since coverage changes every object. The recorder is not measured: mkmf builds it.
+coverage: ## run the tests with gcov, and tell the covered lines of each file
+	@$(call need,build test)
+	@$(SUBMAKE) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g --coverage' LDFLAGS=--coverage $(BUILD)/coverage/mppanalyze tools unit-build recorder
+	@find $(BUILD)/coverage -name '*.gcda' -delete
+	@MPP_BUILD=$(abspath $(BUILD)/coverage) $(RUBY) tests/run.rb --unit 'unit tests' $(UNIT:$(BUILD)/%=$(BUILD)/coverage/%) --suite 'suites' $(SUITE)
+	@$(RUBY) tests/ci/coverage.rb $(BUILD)/coverage
+
 clean: ## remove build/
 	rm -rf build
 
@@ -175,6 +215,6 @@ help: ## this list
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d)
 .PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \
-	check-lengths check-tidy format clean help FORCE
+	check-lengths check-tidy format install uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
