@@ -37,9 +37,10 @@ module MppRecorder
       "Ruby #{version} (#{arch})"
     end
 
-    # From a checkout: the directory's name is the ABI.
+    # From a checkout: the directory's name is the ABI. MPP_BUILD is where `make BUILD=...` was told to build.
     def built
-      path = File.join(LIB, "..", "..", "build", "recorder", abi, "#{NAME}.so")
+      build = ENV["MPP_BUILD"].to_s.empty? ? File.join(LIB, "..", "..", "build") : ENV["MPP_BUILD"]
+      path = File.join(build, "recorder", abi, "#{NAME}.so")
       File.realpath(path) if File.file?(path)
     end
 
