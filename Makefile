@@ -80,16 +80,18 @@ unit: $(UNIT) ## build and run the cmocka tests (SAN=address,undefined under san
 RUBY_ABI := $(shell $(RUBY) -e 'print RbConfig::CONFIG["ruby_version"], "-", RbConfig::CONFIG["arch"]' 2>/dev/null)
 EXT := $(BUILD)/recorder/$(RUBY_ABI)
 RECORDER_C := $(wildcard recorder/ext/mpp_recorder/*.c formats/*.c)
-RECORDER_SRC := $(RECORDER_C) $(wildcard recorder/ext/mpp_recorder/*.h formats/*.h)
 
 # mkmf's Makefile has variables of our names with other meanings (CFLAGS, RUBY, DESTDIR): none of the caller's may reach it.
 recorder: $(EXT)/mpp_recorder.so ## build the Ruby extension alone
 $(EXT)/sources: FORCE
 	$(call remember,$(RECORDER_C))
 $(EXT)/Makefile: recorder/ext/mpp_recorder/extconf.rb $(wildcard recorder/ext/mpp_recorder/depend) $(EXT)/sources
-	cd $(EXT) && $(RUBY) $(CURDIR)/recorder/ext/mpp_recorder/extconf.rb
-$(EXT)/mpp_recorder.so: $(EXT)/Makefile $(RECORDER_SRC)
-	MAKEFLAGS= $(MAKE) -C $(EXT) --no-print-directory -j2
+	cd $(EXT) && $(if $(SAN),MPP_SAN=$(SAN)) $(RUBY) $(CURDIR)/recorder/ext/mpp_recorder/extconf.rb
+# mkmf knows no dependencies on formats/'s headers: a changed header builds all of the extension anew
+$(EXT)/headers: $(wildcard recorder/ext/mpp_recorder/*.h formats/*.h) | $(EXT)/sources
+	@rm -f $(EXT)/*.o; touch $@
+$(EXT)/mpp_recorder.so: $(EXT)/Makefile $(EXT)/headers $(RECORDER_C)
+	MAKEFLAGS=$(findstring n,$(firstword -$(MAKEFLAGS))) $(MAKE) -C $(EXT) --no-print-directory -j2
 	@touch $@
 
 # ---- what the system must have

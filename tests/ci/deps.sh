@@ -34,6 +34,8 @@ test  man-db                 cmd:man
 test  groff                  cmd:groff
 check clang-format           cmd:clang-format
 check clang-tidy             cmd:clang-tidy
+demo  puma                   cmd:puma
+demo  ruby-rack              gem:rack
 bench heaptrack              cmd:heaptrack
 bench ruby-stackprof         gem:stackprof
 bench ruby-memory-profiler   gem:memory_profiler
