@@ -195,7 +195,7 @@ uninstall: ## remove what install put there (same PREFIX and DESTDIR)
 
 gem: ## build the recorder's gem into BUILD
 	@mkdir -p $(BUILD)
-	$(RUBY) -S gem build mpp_recorder.gemspec --strict --output $(BUILD)/mpp_recorder-$(VERSION).gem
+	$(RUBY) -S gem build mpp_recorder.gemspec --output $(BUILD)/mpp_recorder-$(VERSION).gem
 
 # An own directory, since coverage changes every object. The recorder is not measured: mkmf builds it.
 coverage: ## run the tests with gcov, and tell the covered lines of each file
