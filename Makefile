@@ -137,7 +137,7 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'print %w[rubyhdrdir rubyarchhdrdi
 # clang-tidy counts the warnings of system headers on stderr, which says nothing; its findings are worth reading
 QUIETLY = sh -c 'out=$$("$$@" 2>&1) || { printf "%s\n" "$$out"; exit 1; }' sh
 # the extension is built with formats/ in its include path
-SYNTAX = $(MPP_CPPFLAGS) -Irecorder/ext/mpp_recorder -std=gnu11
+SYNTAX = $(MPP_CPPFLAGS) -Irecorder/ext/mpp_recorder -Iformats -std=gnu11
 
 check: ## formatting, clang-tidy, the layers, headers, lengths of files
 	@$(call need,build check)
