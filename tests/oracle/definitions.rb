@@ -82,9 +82,9 @@ module MppOracle
 
     def frame(function_id, line)
       label, path, _first_line, flags = @functions[function_id]
-      return Frame.new(UNRESOLVED, UNRESOLVED, line, false) unless label
+      return Frame.new(UNRESOLVED, "", line, false) unless label
 
-      Frame.new(text_of(label), text_of(path), line, flags.odd?)
+      Frame.new(text_of(label), @strings[path] || "", line, flags.odd?)
     end
   end
 end

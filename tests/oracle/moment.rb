@@ -15,7 +15,7 @@ module MppOracle
 
     def initialize(log, facts, end_ns)
       @facts = facts
-      @start_unix_ns = log.fields[:start_unix_ns]
+      @clocks = [[0, log.fields[:start_unix_ns] || 0]] + facts.clocks
       @utc_offset_s = log.fields[:utc_offset_s] || 0
       @end_ns = end_ns
     end
@@ -50,7 +50,7 @@ module MppOracle
 
     def nanoseconds(spec)
       case spec
-      when /\A-(.+)\z/ then @end_ns - (duration(Regexp.last_match(1)) * 1_000_000_000).ceil
+      when /\A-(.+)\z/ then @end_ns - (duration(Regexp.last_match(1)) * 1_000_000_000).floor
       when /\A(#{NUMBER})%\z/o then (@end_ns * Regexp.last_match(1).to_r / 100).floor
       when /\A@(#{NUMBER})\z/o then wall((Regexp.last_match(1).to_r * 1_000_000_000).floor)
       when /\A(\d\d):(\d\d)(?::(\d\d)(\.\d+)?)?\z/ then clock(*Regexp.last_match.captures)
@@ -73,23 +73,47 @@ module MppOracle
       raise Refused, "no time: #{spec}"
     end
 
-    def wall(unix_ns)
-      raise Refused, "the log does not say when it started" unless @start_unix_ns
+    # The times at which the wall clock said so. It runs from one CLOCK record to the next; one that it jumped over is the moment before the jump.
+    def walls(unix_ns)
+      found = []
+      @clocks.each_with_index do |(time, clock), index|
+        passed, jumped_to = @clocks[index + 1]
+        moment = time + unix_ns - clock
+        if passed.nil?
+          found << moment if moment >= time || index.zero?
+        elsif moment >= time || index.zero?
+          if moment < passed then found << moment
+          elsif unix_ns < jumped_to then found << passed - 1
+          end
+        end
+      end
+      found
+    end
 
-      unix_ns - @start_unix_ns
+    def wall(unix_ns)
+      one_of(walls(unix_ns).uniq)
+    end
+
+    def one_of(found)
+      raise Refused, "the log spans no such moment" if found.empty?
+      raise Refused, "the log spans several such moments" if found.size > 1
+
+      found[0]
     end
 
     def clock(hours, minutes, seconds, fraction)
       raise Refused, "no clock time" if hours.to_i > 23 || minutes.to_i > 59 || seconds.to_i > 59
 
-      of_day = ((hours.to_i * 3600 + minutes.to_i * 60 + seconds.to_i + "0#{fraction}".to_r) * 1_000_000_000).floor
-      local_start = wall(0) * -1 + @utc_offset_s * 1_000_000_000
-      first = (of_day - local_start) % DAY_NS
-      candidates = first.step(@end_ns, DAY_NS).first(2)
-      raise Refused, "no such clock time in the log" if candidates.empty?
-      raise Refused, "several such clock times in the log" if candidates.size > 1
+      of_day = ((hours.to_i * 3600 + minutes.to_i * 60 + seconds.to_i + "0#{fraction}".to_r) * 1_000_000_000).floor - @utc_offset_s * 1_000_000_000
+      one_of(days.flat_map { |day| walls(of_day + day * DAY_NS) }.uniq.select { |moment| moment.between?(0, @end_ns) })
+    end
 
-      candidates[0]
+    # The days (UTC) that some part of the log may lie in.
+    def days
+      @clocks.each_with_index.flat_map do |(time, clock), index|
+        last = clock + (@clocks[index + 1]&.first || @end_ns) - time
+        [*(clock / DAY_NS - 2..last / DAY_NS + 2)]
+      end.uniq
     end
 
     def mark(name)

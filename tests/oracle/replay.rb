@@ -31,6 +31,11 @@ module MppOracle
       @allocated_bytes += bytes
     end
 
+    def add_freed(objects, bytes)
+      @freed_objects += objects
+      @freed_bytes += bytes
+    end
+
     def to_h
       NAMES.to_h { |name| [name.to_s, public_send(name)] }
     end
@@ -64,7 +69,7 @@ module MppOracle
     SUM_LIMIT = 1 << 64
 
     attr_reader :position, :time, :steps, :marks, :gc_ends, :counts, :totals, :drops, :gaps, :orphans, :inherited, :peak, :snapshots, :statistics,
-                :gc_starts, :malformed
+                :gc_starts, :clocks, :malformed
 
     def initialize(log, definitions, wanted = [])
       super()
@@ -76,6 +81,7 @@ module MppOracle
       @steps = [] # [records before the first record of that time, time]
       @marks = []
       @gc_ends = []
+      @clocks = []
       @statistics = []
       @counts = Hash.new(0)
       @totals = Counters.new
@@ -190,7 +196,12 @@ module MppOracle
 
     def time_record(time) = advance(time, :TIME)
     def label(time, *) = advance(time, :LABEL)
-    def clock(time, *) = advance(time, :CLOCK)
+
+    def clock(time, unix_ns)
+      advance(time, :CLOCK)
+      @clocks << [@time, unix_ns]
+    end
+
     def sample_period(time, *) = advance(time, :SAMPLE_PERIOD)
     def fork_record(time, *) = advance(time, :FORK)
     def string(time, *) = advance(time, :STRING)
@@ -278,19 +289,15 @@ module MppOracle
     end
 
     def allocated(cell, objects, bytes)
-      [cell, @totals].each do |counters|
-        counters.allocated_objects += objects
-        counters.allocated_bytes += bytes
-      end
+      cell.add_live(objects, bytes)
+      @totals.add_live(objects, bytes)
       sum(@totals.allocated_objects)
       sum(@totals.allocated_bytes)
     end
 
     def freed(cell, objects, bytes)
-      [cell, @totals].each do |counters|
-        counters.freed_objects += objects
-        counters.freed_bytes += bytes
-      end
+      cell.add_freed(objects, bytes)
+      @totals.add_freed(objects, bytes)
     end
 
     def unknown(thing, objects, bytes)

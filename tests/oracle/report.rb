@@ -30,6 +30,7 @@ module MppOracle
     def position(spec) = @moments.position(spec)
 
     def top(at: "end", by: "line", sort: "live_bytes", limit: 30, **filters)
+      filters.delete(:min_age) if filters[:min_age] == 0
       snapshot = snapshot(position(at))
       rows = {}
       if filters[:min_age]
@@ -155,10 +156,10 @@ module MppOracle
 
     def log_object
       fields = @log.fields
-      start = fields[:start_unix_ns]
+      start = fields[:start_unix_ns] || 0
       { "path" => @log.path, "uuid" => fields[:uuid],
-        "start" => start && Time.at(start / 1_000_000_000, start % 1_000_000_000, :nsec).utc.strftime("%Y-%m-%dT%H:%M:%S.%NZ"),
-        "duration_ns" => end_ns, "clean_end" => @log.clean_end?, "sample_period" => fields[:sample_period] || 1, "pid" => fields[:pid],
+        "start" => Time.at(start / 1_000_000_000, start % 1_000_000_000, :nsec).utc.strftime("%Y-%m-%dT%H:%M:%S.%NZ"),
+        "duration_ns" => end_ns, "clean_end" => @log.clean_end?, "sample_period" => fields[:sample_period] || 1, "pid" => fields[:pid] || 0,
         "command_line" => fields[:command_line] || [], "ruby_version" => fields[:ruby_version], "damaged" => damaged? }
     end
 
@@ -218,19 +219,27 @@ module MppOracle
     def frame_group(frames, by)
       frame = frames.find { |candidate| !candidate.native } || frames.first
       case by
-      when "line" then { "name" => frame ? place(frame) : NO_STACK, "path" => frame&.path, "line" => frame&.line }
+      when "line" then { "name" => frame ? place(frame) : NO_STACK, "path" => frame ? frame.path : "", "line" => frame ? frame.line : 0 }
       when "method" then { "name" => frame ? frame.function : NO_STACK }
-      when "file" then { "name" => frame ? frame.path : NO_STACK }
+      when "file" then { "name" => file_of(frame) }
       else raise Refused, "no such group: #{by}"
       end
     end
 
     def place(frame)
-      frame.line.zero? ? frame.path : "#{frame.path}:#{frame.line}"
+      path = frame.path.empty? ? frame.function : frame.path
+      frame.line.zero? ? path : "#{path}:#{frame.line}"
+    end
+
+    def file_of(frame)
+      return NO_STACK unless frame
+
+      frame.path.empty? ? "(no file)" : frame.path
     end
 
     def order(row, value, sort)
-      [sort == "name" ? 0 : -value, row["name"].b]
+      frames = (row["frames"] || []).map { |frame| [frame["function"].b, frame["path"].b, frame["line"]] }
+      [sort == "name" ? 0 : -value, row["name"].b, row["path"].to_s.b, row["line"].to_i, frames]
     end
 
     def finish(rows, limit, &order)
