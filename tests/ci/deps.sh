@@ -83,8 +83,8 @@ if [ $mode = list ]; then
     exit 0
 fi
 
-absent=$(missing | tr '\n' ' ')
-absent=${absent% }
+# shellcheck disable=SC2046,SC2116 # the lines joined to one
+absent=$(echo $(missing))
 [ -z "$absent" ] && exit 0
 if [ $mode = check ]; then
     echo "missing: $absent" >&2
@@ -120,8 +120,9 @@ if ! apt install --no-install-recommends $absent >"$log" 2>&1; then
         exit 1
     fi
 fi
-absent=$(missing | tr '\n' ' ')
-if [ -n "${absent% }" ]; then
-    echo "installed, and still not found: ${absent% }(is another ruby or compiler first in PATH?)" >&2
+# shellcheck disable=SC2046,SC2116
+absent=$(echo $(missing))
+if [ -n "$absent" ]; then
+    echo "installed, and still not found: $absent (is another ruby or compiler first in PATH?)" >&2
     exit 1
 fi

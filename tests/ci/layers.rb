@@ -19,7 +19,6 @@ MAY_INCLUDE = {
   "recorder" => %w[recorder formats],
   "analyzer" => %w[analyzer formats]
 }.freeze
-# Their headers in formats/ are for formats/'s own files: everybody else takes the public ones.
 RUBY_HEADER = %r{\A(ruby(/.*)?|rubys?ig|node|vm_core|internal/.*)\.h\z|\Aruby/}
 MAY_KNOW_RUBY = %w[recorder].freeze
 
@@ -33,15 +32,15 @@ RUBY_SYMBOL = /\A(rb_|ruby_|st_|onig)/
 # assert's own way out is allowed: it states what cannot be, and never depends on a file's bytes.
 ALLOWED = %w[__assert_fail].freeze
 
+# The room whose file an #include names, as the compiler would find it: beside the file, from the top, or in a room's directory.
 def header_owner(name, from_dir)
-  return "proto" if name =~ %r{\Aproto/|\.pb-c\.h\z}
+  return "proto" if name.end_with?(".pb-c.h") # generated into the build
 
-  ROOMS.each do |room, dirs|
-    dirs.each { |dir| return room if File.file?(name) && name.start_with?("#{dir}/") || File.file?(File.join(from_dir, name)) && dir == from_dir }
-  end
-  # found through an include path: whose file is it?
-  ROOMS.each { |room, dirs| dirs.each { |dir| return room if File.file?(File.join(dir, name)) } }
-  %w[formats analyzer recorder].find { |room| name.match?(%r{(\A|/)#{room}/}) }
+  places = [from_dir, ".", *ROOMS.values.flatten].map { |dir| File.join(dir, name) }
+  found = places.find { |path| File.file?(path) } or return
+  path = File.expand_path(found).delete_prefix("#{Dir.pwd}/")
+  ROOMS.each { |room, dirs| dirs.each { |dir| return room if path.start_with?("#{dir}/") } }
+  nil
 end
 
 def include_faults
