@@ -177,6 +177,8 @@ RECORDER_LIB := $(shell find recorder/lib -name '*.rb' 2>/dev/null | sort)
 MAN1 := $(wildcard docs/man/*.1)
 
 install: all ## install into PREFIX (DESTDIR= stages it)
+	@$(SUBMAKE) install-files
+install-files: # of what is built already
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)"
 	$(INSTALL) -m 755 $(BUILD)/mppanalyze "$(DESTDIR)$(BINDIR)/mppanalyze"
 	$(INSTALL) -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
@@ -184,7 +186,7 @@ install: all ## install into PREFIX (DESTDIR= stages it)
 	$(INSTALL) -m 644 docs/completion/_mppanalyze "$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze"
 	$(INSTALL) -d "$(DESTDIR)$(MPPDIR)/recorder/exe" "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)"
 	$(INSTALL) -m 755 recorder/exe/mpprecord "$(DESTDIR)$(MPPDIR)/recorder/exe/mpprecord"
-	ln -sf "$(MPPDIR)/recorder/exe/mpprecord" "$(DESTDIR)$(BINDIR)/mpprecord"
+	ln -srf "$(DESTDIR)$(MPPDIR)/recorder/exe/mpprecord" "$(DESTDIR)$(BINDIR)/mpprecord"
 	set -e; for f in $(RECORDER_LIB); do $(INSTALL) -D -m 644 $$f "$(DESTDIR)$(MPPDIR)/$$f"; done
 	$(INSTALL) -m 755 $(EXT)/mpp_recorder.so "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)/mpp_recorder.so"
 
@@ -217,6 +219,6 @@ help: ## this list
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d)
 .PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \
-	check-lengths check-tidy format install uninstall gem coverage clean help FORCE
+	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
