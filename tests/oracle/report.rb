@@ -25,6 +25,7 @@ module MppOracle
     def prepare(positions)
       missing = positions.reject { |position| @snapshots.key?(position) }
       @snapshots.merge!(Replay.new(@log, @definitions, missing).snapshots) unless missing.empty?
+      @snapshots
     end
 
     def position(spec) = @moments.position(spec)
