@@ -7,12 +7,8 @@
  *
  * Some things go by the seed: seed % 5 == 4 is a fork's child, seed % 3 == 2 a sampled log, seed % 7 == 6 a log without a journal (unless killed).
  */
-/* clang-format off: in this order, each builds on those before */
 #include "genlog_bench.h"
-#include "genlog_core.h"
-#include "genlog_definitions.h"
 #include "genlog_random.h"
-/* clang-format on */
 
 static int write_at(void *context, const void *data, size_t bytes, uint64_t offset)
 {

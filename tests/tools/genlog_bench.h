@@ -2,6 +2,10 @@
  *
  * The heap is a row of slots. A lazy sweep goes over it page by page, round after round: it frees the dead of a page, measures some of those that
  * survived their first sweep, and then objects are born into the free slots. So frees come in bursts whose serials lie close together. */
+#ifndef GENLOG_BENCH_H
+#define GENLOG_BENCH_H
+
+#include "genlog_random.h"
 
 #define BENCH_SLOTS      (UINT64_C(1) << 20)
 #define BENCH_PAGE_SLOTS 512u
@@ -115,3 +119,5 @@ static void run_bench(struct gen *g)
     free(slots);
     free(is_young);
 }
+
+#endif

@@ -1,4 +1,7 @@
 /* State, random numbers and blocks of genlog. Part of genlog.c. */
+#ifndef GENLOG_CORE_H
+#define GENLOG_CORE_H
+
 #include "formats/crc32c.h"
 #include "formats/mpp_record_decode.h"
 #include "formats/mpp_record_encode.h"
@@ -199,3 +202,5 @@ static void end(struct gen *g, const unsigned char *p)
 {
     g->now.bytes = (size_t)(p - g->now.data);
 }
+
+#endif

@@ -1,4 +1,8 @@
 /* Random strings, functions, stacks, classes, threads and sites. Part of genlog.c. */
+#ifndef GENLOG_DEFINITIONS_H
+#define GENLOG_DEFINITIONS_H
+
+#include "genlog_core.h"
 
 /* Ends a definition: into the block, and kept for the trailer. */
 static void end_definition(struct gen *g, const unsigned char *start, const unsigned char *p)
@@ -167,3 +171,5 @@ static void define_again(struct gen *g)
         break;
     }
 }
+
+#endif

@@ -1,4 +1,8 @@
 /* Random events of every kind. Part of genlog.c. */
+#ifndef GENLOG_RANDOM_H
+#define GENLOG_RANDOM_H
+
+#include "genlog_definitions.h"
 
 static void add_live(struct gen *g, uint64_t serial)
 {
@@ -283,3 +287,5 @@ static void run_random(struct gen *g)
             put_rare(g);
     }
 }
+
+#endif
