@@ -44,11 +44,11 @@ module MppRecorder
       File.realpath(path) if File.file?(path)
     end
 
-    # From a gem: RubyGems copies the extension beside the library, and nothing in the file says for which Ruby it was built.
+    # From a gem: RubyGems copies the extension into the library, and nothing in the file says for which Ruby it was built.
     # Loaded into another one it would bring in a second libruby and crash the program.
     def installed(built_for)
-      path = File.join(LIB, NAME, "#{NAME}.so")
-      return unless File.file?(path)
+      path = [File.join(LIB, NAME, "#{NAME}.so"), File.join(LIB, "#{NAME}.so")].find { |so| File.file?(so) }
+      return unless path
       return path if built_for.nil? || built_for.empty? || built_for == abi
 
       raise LoadError, "the extension is built for #{human(built_for)}, this is #{human(abi)}"
