@@ -255,7 +255,7 @@ class OracleMeaningTest < Minitest::Test
   def test_age
     start = B.record(7, 1, 0)
     done = B.record(8, 1, 0)
-    log = log_of(B.alloc(1), start, B.alloc(1), done, done, start, start, done, B.record(6, 1, 1, 9, 1, [0], 7), done, start)
+    log = log_of(B.alloc(1), start, B.alloc(1), done, done, start, start, done, B.record(6, 1, 1, 9, 1, [0], 7), done, start, first_serial: 5)
     ages = lambda do |position|
       MppOracle::Oracle.new("x", log.bytes).then { |oracle| oracle.prepare([position])[position].things.map(&:age) }
     end
