@@ -22,27 +22,29 @@ class GemTest < Minitest::Test
     FileUtils.remove_entry(@dir)
   end
 
-  def run!(*command)
-    out, err, status = Open3.capture3(@env, *command, chdir: @dir)
+  def run!(*command, from: @dir)
+    out, err, status = Open3.capture3(@env, *command, chdir: from)
     assert status.success?, "#{command.join(" ")}: #{status}\n#{out}#{err}"
     [out, err]
   end
 
   def build
-    run!(RbConfig.ruby, File.join(ROOT, "recorder/stage_gem.rb"), @dir).first.chomp
+    path = File.join(@dir, "recorder.gem")
+    run!(RbConfig.ruby, "-S", "gem", "build", "mpp_recorder.gemspec", "--output", path, from: ROOT)
+    path
   end
 
   def test_contents
     files = Gem::Package.new(build).spec.files
-    %w[exe/mpprecord lib/mpp_recorder.rb lib/mpp_recorder/autostart.rb ext/mpp_recorder/extconf.rb
-       ext/mpp_recorder/formats/mpp_format.h LICENSE].each { |name| assert_includes files, name }
-    assert_empty files.grep(/pprof|\.(o|so|log)\z|Makefile/)
+    %w[recorder/exe/mpprecord recorder/lib/mpp_recorder.rb recorder/lib/mpp_recorder/autostart.rb recorder/ext/mpp_recorder/extconf.rb
+       formats/mpp_format.h LICENSE].each { |name| assert_includes files, name }
+    assert_empty files.grep(/analyzer|fixtures|\.(o|so|log|mpp)\z|Makefile/)
   end
 
   def test_installs_and_records
     path = build
     run!(RbConfig.ruby, "-S", "gem", "install", "--local", "--no-document", path)
-    FileUtils.rm_rf([path, File.join(@dir, "stage")])
+    File.unlink(path)
 
     mpprecord = File.join(@dir, "home/bin/mpprecord")
     out, err = run!(mpprecord, "-o", "a.mpp", "--", RbConfig.ruby, "-w", "-e", "puts MppRecorder.running?")
