@@ -17,7 +17,7 @@ module MppOracle
     SORTS = %w[live_bytes live_objects allocated_bytes allocated_objects freed_bytes freed_objects name].freeze
     DIFF_SORTS = %w[retained_bytes retained_objects delta_bytes delta_objects to_bytes name].freeze
     # Expressions that mean the same to POSIX and to Ruby.
-    PATTERNS = ["/app/", "Foo|x[.]rb", "^Object", "b[.]rb", "each", "[unresolved]", "^$", "String|Bar"].freeze
+    PATTERNS = ["/app/", "Foo|x[.]rb", "^Object", "b[.]rb", "each", "[[]unresolved", "^$", "String|Bar"].freeze
 
     def initialize(oracle, seed)
       @oracle = oracle
@@ -27,11 +27,11 @@ module MppOracle
     # [command, options of the oracle]
     def list(tops: 14, diffs: 8)
       questions = [[:info, {}], [:timeline, {}], [:timeline, { points: pick([2, 3, 7, 61]) }]]
-      moments = specs
-      Oracle::GROUPS.each { |by| questions << [:top, { at: pick(moments), by: by, limit: 0 }] }
-      tops.times { questions << [:top, { at: pick(moments), by: pick(Oracle::GROUPS), sort: pick(SORTS), limit: pick([0, 0, 0, 3]), **filters }] }
+      @sound, @refused = specs.partition { |spec| position(spec) }
+      Oracle::GROUPS.each { |by| questions << [:top, { at: moment, by: by, limit: 0 }] }
+      tops.times { questions << [:top, { at: moment, by: pick(Oracle::GROUPS), sort: pick(SORTS), limit: pick([0, 0, 0, 3]), **filters }] }
       diffs.times do
-        from, to = pair(moments)
+        from, to = pair
         questions << [:diff, { from: from, to: to, by: pick(Oracle::GROUPS), sort: pick(DIFF_SORTS), limit: pick([0, 0, 2]), **filters }]
       end
       questions
@@ -53,13 +53,20 @@ module MppOracle
       chosen
     end
 
-    # Mostly in the order of time, since the other way is but an error.
-    def pair(moments)
-      pair = [pick(moments), pick(moments)]
-      positions = pair.map { |spec| @oracle.position(spec) }
-      positions[0] > positions[1] && @random.rand(10).positive? ? pair.reverse : pair
+    def position(spec)
+      @oracle.position(spec)
     rescue Refused
-      pair
+      nil
+    end
+
+    # Now and then one that is refused.
+    def moment = @random.rand(15).zero? ? pick(@refused) : pick(@sound)
+
+    # Mostly in the order of time, since the other way is but an error.
+    def pair
+      pair = [moment, moment]
+      positions = pair.map { |spec| position(spec) }
+      positions.all? && positions[0] > positions[1] && @random.rand(10).positive? ? pair.reverse : pair
     end
 
     def specs

@@ -6,9 +6,9 @@ require "time"
 module MppOracle
   # Finds the position that a TIME of docs/REPORTS.md means, from the facts that a first replay has gathered.
   class Moments
-    UNITS = { "h" => 3600, "m" => 60, "s" => 1, "ms" => Rational(1, 1000), "us" => Rational(1, 1_000_000), "ns" => Rational(1, 1_000_000_000) }.freeze
+    UNITS = { "h" => 3600, "m" => 60, "s" => 1, "ms" => Rational(1, 1000) }.freeze
     NUMBER = /\d+(?:\.\d+)?/
-    DURATION = /\A(?:#{NUMBER}(?:ms|us|ns|h|m|s))+\z/
+    DURATION = /\A(?:#{NUMBER}(?:ms|h|m|s))+\z/
     DAY_NS = 86_400 * 1_000_000_000
 
     attr_reader :end_ns
@@ -51,8 +51,8 @@ module MppOracle
     def nanoseconds(spec)
       case spec
       when /\A-(.+)\z/ then @end_ns - (duration(Regexp.last_match(1)) * 1_000_000_000).floor
-      when /\A(#{NUMBER})%\z/o then (@end_ns * Regexp.last_match(1).to_r / 100).floor
-      when /\A@(#{NUMBER})\z/o then wall((Regexp.last_match(1).to_r * 1_000_000_000).floor)
+      when /\A(#{NUMBER})%\z/o then (@end_ns * number(Regexp.last_match(1)) / 100).floor
+      when /\A@(#{NUMBER})\z/o then wall((number(Regexp.last_match(1)) * 1_000_000_000).floor)
       when /\A(\d\d):(\d\d)(?::(\d\d)(\.\d+)?)?\z/ then clock(*Regexp.last_match.captures)
       when /\A\d{4}-/ then wall(rfc3339(spec))
       else (duration(spec) * 1_000_000_000).floor
@@ -60,10 +60,16 @@ module MppOracle
     end
 
     def duration(text)
-      return text.to_r if text.match?(/\A#{NUMBER}\z/o)
+      return number(text) if text.match?(/\A#{NUMBER}\z/o)
       raise Refused, "no time: #{text}" unless text.match?(DURATION)
 
-      text.scan(/(#{NUMBER})(ms|us|ns|h|m|s)/o).sum { |number, unit| number.to_r * UNITS.fetch(unit) }
+      text.scan(/(#{NUMBER})(ms|h|m|s)/o).sum { |amount, unit| number(amount) * UNITS.fetch(unit) }
+    end
+
+    # Decimals beyond the ninth are ignored.
+    def number(text)
+      whole, decimals = text.split(".")
+      whole.to_i + Rational(decimals.to_s[0, 9].ljust(9, "0").to_i, 1_000_000_000)
     end
 
     def rfc3339(spec)

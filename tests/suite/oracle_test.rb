@@ -341,6 +341,38 @@ class OracleMomentsTest < Minitest::Test
   end
 end
 
+# The comparison itself: it must find what differs.
+class OracleDifferencesTest < Minitest::Test
+  ORACLE = File.expand_path("../oracle/oracle.rb", __dir__)
+
+  # What differs when this shell command stands for mppanalyze.
+  def differences(shell)
+    Dir.mktmpdir("mpp-oracle") do |directory|
+      analyzer = File.join(directory, "analyzer")
+      File.write(analyzer, "#!/bin/sh\n#{shell}\n", perm: 0o755)
+      log = File.join(directory, "a.mpp")
+      File.binwrite(log, MppOracle::RandomLog.new(5, 300).bytes)
+      comparison = MppOracle::Comparison.new(analyzer)
+      comparison.log(log, seed: 3, tops: 4, diffs: 4)
+      return [comparison.differences, comparison.asked]
+    end
+  end
+
+  def test_the_oracle_agrees_with_its_command
+    assert_empty differences("exec ruby #{ORACLE} \"$@\"")[0]
+  end
+
+  def test_one_wrong_digit
+    found, asked = differences("out=$(ruby #{ORACLE} \"$@\") || exit $?; echo \"$out\" | sed 's/\"allocated_bytes\":1/\"allocated_bytes\":2/'")
+    assert_includes 1...asked, found.size
+    assert_match(/allocated_bytes: oracle 1\d*, mppanalyze 2/, found.join)
+  end
+
+  def test_no_answer
+    assert_equal(*differences("exit 0").then { |found, asked| [found.size, asked] })
+  end
+end
+
 # mppanalyze, held against the oracle.
 class OracleComparisonTest < Minitest::Test
   BUILD = ENV.fetch("MPP_BUILD") { File.expand_path("../../build", __dir__) }
