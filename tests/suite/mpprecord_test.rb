@@ -176,7 +176,7 @@ class MpprecordTest < Minitest::Test
   end
 
   def test_wrong_options
-    [%w[--nonsense], %w[--rate 0], %w[--rate 1.5], %w[--rate nan], %w[--rate 1/0], %w[--rate x], %w[--max-depth 0], %w[--max-depth -3],
+    [%w[--nonsense], %w[--rate 0], %w[--rate 1.5], %w[--rate nan], %w[--rate 1/0], %w[--rate x], %w[--max-depth 0], %w[--max-depth 4097], %w[--max-depth -3],
      %w[--max-depth 1e3], %w[--journal-bytes 0], %w[--journal-bytes 1g], %w[--journal-bytes -5], ["-o", ""]].each do |options|
       assert_refused 2, /\Ampprecord: .*--help/, record(*options, "ruby", "-e", "puts 1")
     end
