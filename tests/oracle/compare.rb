@@ -17,7 +17,7 @@ module MppOracle
     SORTS = %w[live_bytes live_objects allocated_bytes allocated_objects freed_bytes freed_objects name].freeze
     DIFF_SORTS = %w[retained_bytes retained_objects delta_bytes delta_objects to_bytes name].freeze
     # Expressions that mean the same to POSIX and to Ruby.
-    PATTERNS = ["/app/", "Foo|x[.]rb", "^Object", "b[.]rb", "each", "[[]unresolved", "^$", "String|Bar"].freeze
+    PATTERNS = ["/app/", "Foo|x[.]rb", "^Object", "b[.]rb", "each", "\\[unresolved", "^$", "String|Bar"].freeze
 
     def initialize(oracle, seed)
       @oracle = oracle
