@@ -211,7 +211,7 @@ class PprofTest < Minitest::Test
   def genlogs
     (1..4).map do |seed|
       File.join(@dir, "gen#{seed}.mpp").tap do |path|
-        run = AnalyzeHelper.run(GENLOG, "--seed", seed, "--events", 20_000, "-o", path)
+        run = AnalyzeHelper.run(GENLOG, "--seed", seed, "--events", 20_000, "--out", path)
         assert run.status.success?, run.err
       end
     end
