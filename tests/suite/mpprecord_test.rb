@@ -133,6 +133,21 @@ class MpprecordTest < Minitest::Test
     assert_log "a b ä'\".mpp"
   end
 
+  # Names are bytes, whatever the locale.
+  def test_names_that_are_no_text
+    %w[C C.UTF-8].each_with_index do |locale, i|
+      name = "#{i}\xFF\xC3 ".b
+      run = record("-o", "#{name}.mpp".b, "printf", "%s", name, env: { "LC_ALL" => locale })
+      assert_equal [name, ""], [run.out.b, run.err]
+      run = record("-o", "#{name}.mpp".b, "ruby", "-e", "print MppRecorder.running?", env: { "LC_ALL" => locale })
+      assert_equal ["true", ""], [run.out, run.err]
+      assert_refused 2, /is not a rate/n, record("--rate", name, "true", env: { "LC_ALL" => locale }), logs: logs
+      assert_refused 127, /no such command/n, record(name, env: { "LC_ALL" => locale }), logs: logs
+      assert_refused 1, /there is no directory/n, record("-o", "#{name}/x.mpp".b, "true", env: { "LC_ALL" => locale }), logs: logs
+    end
+    assert_equal 2, logs.size
+  end
+
   def test_spaces_in_the_path_of_the_installation
     @tree.move_to(File.join(@dir, "my own tools"))
     run = record("ruby", "-e", "puts MppRecorder.running?; system('ruby', '-e', 'puts MppRecorder.running?')")
@@ -231,6 +246,12 @@ class MpprecordTest < Minitest::Test
     write "file", ""
     assert_refused 1, %r{'no/such/app\.mpp': there is no directory '#{@dir}/no/such'}, record("-o", "no/such/app.mpp", "ruby", "-e", "puts 1")
     assert_refused 1, /is not a directory/, record("-o", "file/app.mpp", "ruby", "-e", "puts 1")
+  end
+
+  def test_current_directory_that_is_gone
+    gone = "mkdir gone; cd gone; rmdir ../gone; exec #{mpprecord.shelljoin}"
+    assert_refused 1, /'app\.mpp': the current directory is gone/, shell("#{gone} -- echo 1")
+    assert_equal "1\n", shell("#{gone} -o #{@dir}/a.mpp -- echo 1").out
   end
 
   # --- help

@@ -150,7 +150,7 @@ module MpprecordRuns
   end
 
   def logs
-    Dir.children(@dir).grep(/\.mpp\z/).sort
+    Dir.children(@dir).select { |name| name.end_with?(".mpp") }.sort
   end
 
   def assert_log(name)
