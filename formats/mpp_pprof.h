@@ -15,7 +15,7 @@ struct mpp_pprof_label {
     const char *key;
     const char *text; /* UTF-8; NULL: the label is the number */
     int64_t number;
-    const char *unit; /* of the number; may be NULL */
+    const char *unit; /* of the number; NULL: "count", since pprof drops a number 0 without a unit */
 };
 
 /* Ownership: all strings are copied (and interned); invalid UTF-8 becomes U+FFFD. Ids are given by the builder, from 1. */
