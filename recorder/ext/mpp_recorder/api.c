@@ -1,0 +1,204 @@
+/* The Ruby methods of MppRecorder. The only file that raises. */
+#include "recorder.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static VALUE error_class;
+
+#define DEFAULT_MAX_DEPTH  256u
+#define DEFAULT_MAX_STACKS (1u << 24)
+
+enum { OPT_PATH, OPT_SAMPLE_RATE, OPT_MAX_DEPTH, OPT_MAX_STACKS, OPT_MAX_TRACKED, OPT_JOURNAL_BYTES, OPT_FORCE, OPT_ON_EXISTS, OPT_COUNT };
+
+static uint64_t positive(VALUE value, const char *name, uint64_t fallback, uint64_t limit)
+{
+    long long number;
+
+    if (NIL_P(value) || value == Qundef) return fallback;
+    number = NUM2LL(value);
+    if (number < 1 || (uint64_t)number > limit)
+        rb_raise(rb_eArgError, "%s must be from 1 to %llu, not %lld", name, (unsigned long long)limit, number);
+    return (uint64_t)number;
+}
+
+static uint64_t period_of(VALUE rate)
+{
+    double r, period;
+
+    if (NIL_P(rate) || rate == Qundef) return 1;
+    r = NUM2DBL(rate);
+    if (!(r > 0 && r <= 1)) rb_raise(rb_eArgError, "sample_rate must be above 0 and at most 1, not %g", r);
+    period = round(1 / r);
+    if (period > MPP_MAX_WEIGHT) rb_raise(rb_eArgError, "sample_rate %g is too small: the least is one in %u", r, (unsigned)MPP_MAX_WEIGHT);
+    return (uint64_t)period;
+}
+
+static void parse_options(int argc, VALUE *argv, struct mpp_options *options)
+{
+    static ID names[OPT_COUNT];
+    VALUE keywords, values[OPT_COUNT], path, on_exists;
+
+    if (!names[0]) {
+        names[OPT_PATH] = rb_intern("path");
+        names[OPT_SAMPLE_RATE] = rb_intern("sample_rate");
+        names[OPT_MAX_DEPTH] = rb_intern("max_depth");
+        names[OPT_MAX_STACKS] = rb_intern("max_stacks");
+        names[OPT_MAX_TRACKED] = rb_intern("max_tracked_objects");
+        names[OPT_JOURNAL_BYTES] = rb_intern("journal_bytes");
+        names[OPT_FORCE] = rb_intern("force");
+        names[OPT_ON_EXISTS] = rb_intern("on_exists");
+    }
+    rb_scan_args(argc, argv, "0:", &keywords);
+    if (NIL_P(keywords)) keywords = rb_hash_new();
+    rb_get_kwargs(keywords, names, 1, OPT_COUNT - 1, values);
+    path = rb_file_expand_path(rb_get_path(values[OPT_PATH]), Qnil);
+    if ((size_t)RSTRING_LEN(path) >= sizeof options->path - 64) rb_raise(error_class, "path is too long: '%" PRIsVALUE "'", path);
+    memset(options, 0, sizeof *options);
+    memcpy(options->path, RSTRING_PTR(path), (size_t)RSTRING_LEN(path));
+    options->period = period_of(values[OPT_SAMPLE_RATE]);
+    options->max_depth = (uint32_t)positive(values[OPT_MAX_DEPTH], "max_depth", DEFAULT_MAX_DEPTH, MPP_DEPTH_LIMIT);
+    options->max_stacks = (uint32_t)positive(values[OPT_MAX_STACKS], "max_stacks", DEFAULT_MAX_STACKS, MPP_MAX_ID / 2);
+    options->max_tracked_objects = positive(values[OPT_MAX_TRACKED], "max_tracked_objects", 0, MPP_MAX_SERIAL);
+    options->journal_bytes = positive(values[OPT_JOURNAL_BYTES], "journal_bytes", 0, 1u << 28);
+    on_exists = values[OPT_ON_EXISTS];
+    if (on_exists != Qundef && !NIL_P(on_exists)) {
+        if (on_exists == ID2SYM(rb_intern("next_free")))
+            options->on_exists = MPP_EXISTS_NEXT_FREE;
+        else if (on_exists != ID2SYM(rb_intern("error")))
+            rb_raise(rb_eArgError, "on_exists must be :error or :next_free");
+    }
+    if (values[OPT_FORCE] != Qundef && RTEST(values[OPT_FORCE])) options->on_exists = MPP_EXISTS_REPLACE;
+}
+
+static void raise_errno(const char *what, const char *path, int error)
+{
+    const char *hint = error == EEXIST   ? ": choose another path, or pass force: true"
+                       : error == ENOENT ? ": create the directory first"
+                       : error == ENOSPC ? ": free some space, or choose another path"
+                                         : "";
+
+    rb_raise(error_class, "%s '%s': %s%s", what, path, strerror(error), hint);
+}
+
+/* MppRecorder.start(path:, sample_rate: 1.0, max_depth: 256, …) → true */
+static VALUE api_start(int argc, VALUE *argv, VALUE self)
+{
+    struct mpp_options options;
+    const char *why;
+    int error;
+
+    (void)self;
+    parse_options(argc, argv, &options);
+    if (mpp_recorder.running) rb_raise(error_class, "already recording to '%s': stop first", mpp_recorder.file.path);
+    error = mpp_start(&options, &why);
+    if (error && why) rb_raise(error_class, "cannot record: %s", why);
+    if (error) raise_errno("cannot record to", options.path, error);
+    return Qtrue;
+}
+
+/* MppRecorder.stop → the log's path, or nil when nothing was recording */
+static VALUE api_stop(VALUE self)
+{
+    VALUE path;
+    int error;
+
+    (void)self;
+    if (!mpp_recorder.running) return Qnil;
+    error = mpp_stop();
+    if (error) raise_errno("the log did not end cleanly:", mpp_recorder.file.path, error);
+    path = rb_str_new_cstr(mpp_recorder.file.path);
+    return path;
+}
+
+static VALUE api_running(VALUE self)
+{
+    (void)self;
+    return mpp_recorder.running ? Qtrue : Qfalse;
+}
+
+/* MppRecorder.path → the log's path while recording, or nil (in a forked child before its own log exists, too) */
+static VALUE api_path(VALUE self)
+{
+    (void)self;
+    return mpp_recorder.running && !mpp_recorder.in_child ? rb_str_new_cstr(mpp_recorder.file.path) : Qnil;
+}
+
+/* MppRecorder.mark(name, measure: false) → true, or false when nothing is recording */
+static VALUE api_mark(int argc, VALUE *argv, VALUE self)
+{
+    static ID measure;
+    VALUE name, keywords, value = Qundef;
+    int error;
+
+    (void)self;
+    if (!measure) measure = rb_intern("measure");
+    rb_scan_args(argc, argv, "1:", &name, &keywords);
+    if (!NIL_P(keywords)) rb_get_kwargs(keywords, &measure, 0, 1, &value);
+    if (SYMBOL_P(name)) name = rb_sym2str(name);
+    StringValue(name);
+    if (!mpp_recorder.running) return Qfalse;
+    error = mpp_mark(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value != Qundef && RTEST(value));
+    RB_GC_GUARD(name);
+    if (error) raise_errno("cannot write a mark to", mpp_recorder.file.path, error);
+    return Qtrue;
+}
+
+/* MppRecorder.flush → true, or false when nothing is recording. All that was recorded before it stands in the file's sealed blocks. */
+static VALUE api_flush(VALUE self)
+{
+    int error;
+
+    (void)self;
+    if (!mpp_recorder.running) return Qfalse;
+    error = mpp_flush();
+    if (error) raise_errno("cannot flush", mpp_recorder.file.path, error);
+    return Qtrue;
+}
+
+static void set(VALUE hash, const char *name, uint64_t value)
+{
+    rb_hash_aset(hash, ID2SYM(rb_intern(name)), ULL2NUM(value));
+}
+
+/* MppRecorder.stats → a Hash of figures; empty when nothing is recording */
+static VALUE api_stats(VALUE self)
+{
+    const struct mpp_recorder *r = &mpp_recorder;
+    const struct mpp_log_file *lf = &r->file;
+    VALUE hash = rb_hash_new();
+
+    (void)self;
+    if (!r->running) return hash;
+    set(hash, "tracked_objects", r->slots.tracked_count);
+    set(hash, "recorded_allocs", r->counts.recorded_allocs);
+    set(hash, "dropped_allocs", r->counts.dropped_allocs);
+    set(hash, "recorded_frees", r->counts.recorded_frees);
+    set(hash, "implied_frees", r->counts.implied_frees);
+    set(hash, "audited_frees", r->counts.audited_frees);
+    set(hash, "pending_frees", r->counts.pending_frees);
+    set(hash, "newobj_calls", r->counts.newobj_calls);
+    set(hash, "freeobj_calls", r->counts.freeobj_calls);
+    set(hash, "stacks", r->stacks.node_count);
+    set(hash, "sites", r->stacks.site_count);
+    set(hash, "written_bytes", r->in_child ? 0 : atomic_load(&lf->written_bytes));
+    set(hash, "sealed_blocks", r->in_child ? 0 : atomic_load(&lf->sealed_blocks));
+    set(hash, "stalls", r->journal.stall_count);
+    set(hash, "stall_ns", r->journal.stall_ns);
+    set(hash, "writer_cpu_ns", r->in_child ? 0 : atomic_load(&lf->writer_cpu_ns));
+    set(hash, "memory_bytes", mpp_memory_bytes());
+    return hash;
+}
+
+void mpp_api_init(VALUE module)
+{
+    error_class = rb_define_class_under(module, "Error", rb_eStandardError);
+    rb_define_singleton_method(module, "start", api_start, -1);
+    rb_define_singleton_method(module, "stop", api_stop, 0);
+    rb_define_singleton_method(module, "running?", api_running, 0);
+    rb_define_singleton_method(module, "path", api_path, 0);
+    rb_define_singleton_method(module, "mark", api_mark, -1);
+    rb_define_singleton_method(module, "flush", api_flush, 0);
+    rb_define_singleton_method(module, "stats", api_stats, 0);
+}

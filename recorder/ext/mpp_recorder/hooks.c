@@ -1,0 +1,346 @@
+/* What Ruby tells us, turned into records. In here: no Ruby call that can allocate, raise or release the lock, no Ruby allocator. */
+#include "recorder.h"
+
+#include <math.h>
+
+/* Ruby's type numbers are those of the format (fixed there as 3.1 has them; the same through 4.1-dev). */
+static inline unsigned type_of(VALUE object)
+{
+    return (unsigned)BUILTIN_TYPE(object);
+}
+
+static void note_drop(enum mpp_drop_reason reason)
+{
+    mpp_recorder.counts.dropped_allocs++;
+    mpp_recorder.counts.unreported_drops[reason]++;
+    /* The disk failed: get out of the program's way at the next safe point. */
+    if (atomic_load_explicit(&mpp_recorder.journal.dead, memory_order_relaxed) && !mpp_recorder.detach_wanted) {
+        mpp_recorder.detach_wanted = 1;
+        mpp_compat_job_trigger(mpp_recorder.job);
+    }
+}
+
+/* The time, and what is due with it. */
+static inline void tick(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    if (__builtin_expect(!mpp_clock_due(&r->journal.clock), 1)) return;
+    mpp_journal_stamp(&r->journal);
+    if (r->sizing_wanted && !r->sweeping && r->journal.clock.now_ns >= r->next_slice_ns) mpp_compat_job_trigger(r->job);
+}
+
+/* ---- frees ---- */
+
+static int put_free(uint64_t serial, const struct mpp_slot *slot, uint64_t size_bytes)
+{
+    struct mpp_journal *j = &mpp_recorder.journal;
+    unsigned char *p;
+    int64_t delta;
+
+    tick();
+    p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
+    if (!p) return -1;
+    delta = (int64_t)(serial - j->free_base);
+    if (size_bytes == UINT64_MAX || (size_bytes == slot->size_bytes && size_bytes != UINT32_MAX))
+        p = mpp_encode_free(p, delta);
+    else
+        p = mpp_encode_free_sized(p, delta, size_bytes > MPP_MAX_SIZE_BYTES ? MPP_MAX_SIZE_BYTES : size_bytes);
+    j->free_base = serial;
+    j->free_count++;
+    mpp_journal_commit(j, p);
+    mpp_recorder.counts.recorded_frees++;
+    return 0;
+}
+
+void mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    if (put_free(slot->word & MPP_SLOT_SERIAL, slot, size_bytes)) {
+        if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.pending_frees++;
+        slot->word |= MPP_SLOT_PENDING_FREE;
+        return;
+    }
+    if (slot->word & MPP_SLOT_PENDING_FREE) r->counts.pending_frees--;
+    mpp_slots_clear(&r->slots, page, slot);
+}
+
+void mpp_write_gone(const struct mpp_slot *slot)
+{
+    if (!(slot->word & MPP_SLOT_SERIAL)) return;
+    mpp_recorder.counts.implied_frees++;
+    (void)put_free(slot->word & MPP_SLOT_SERIAL, slot, UINT64_MAX);
+}
+
+void mpp_write_held_up(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_journal *j = &r->journal;
+
+    for (unsigned reason = 1; reason < 4; reason++) {
+        unsigned char *p;
+        if (!r->counts.unreported_drops[reason]) continue;
+        p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT);
+        if (!p) return;
+        mpp_journal_commit(j, mpp_encode_2(p, MPP_DROP, r->counts.unreported_drops[reason], reason));
+        r->counts.unreported_drops[reason] = 0;
+    }
+    for (size_t t = 0; t < r->slots.capacity && r->counts.pending_frees; t++) {
+        struct mpp_slot_page *page = r->slots.table[t];
+        for (uint32_t i = 0; page && i < r->slots.slots_per_page && r->counts.pending_frees; i++) {
+            if (!(page->slots[i].word & MPP_SLOT_PENDING_FREE)) continue;
+            if (!mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT)) return;
+            mpp_write_free(page, &page->slots[i], UINT64_MAX);
+        }
+    }
+}
+
+/* A function, class or thread of ours died with its slot. */
+static void identity_dies(VALUE object, struct mpp_slot_page *page, struct mpp_slot *slot)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], (uintptr_t)object);
+    if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], (uintptr_t)object);
+    if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], (uintptr_t)object);
+    slot->word &= ~MPP_SLOT_IDENTITY;
+    mpp_capture_forget();
+    (void)page;
+}
+
+static void on_free(VALUE data, const rb_trace_arg_t *argument)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    VALUE object = rb_tracearg_object((rb_trace_arg_t *)(uintptr_t)argument);
+    struct mpp_slot_page *page;
+    struct mpp_slot *slot;
+
+    (void)data;
+    r->counts.freeobj_calls++;
+    slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
+    if (!slot || !slot->word) return;
+    if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, page, slot);
+    if (!(slot->word & MPP_SLOT_SERIAL) || (slot->word & MPP_SLOT_PENDING_FREE)) return;
+    mpp_write_free(page, slot, slot->word & MPP_SLOT_SIZABLE ? mpp_size_at_death(object, slot) : UINT64_MAX);
+}
+
+/* ---- births ---- */
+
+/* How many allocations to let pass, so that each is taken with probability 1/period, independently (Knuth 3.4.1: geometric by inversion). */
+static uint64_t geometric_gap(struct mpp_recorder *r)
+{
+    double u, gap;
+
+    /* xorshift64* (Vigna 2016) */
+    r->random ^= r->random >> 12;
+    r->random ^= r->random << 25;
+    r->random ^= r->random >> 27;
+    u = ((double)((r->random * UINT64_C(0x2545F4914F6CDD1D)) >> 11) + 0.5) * 0x1p-53;
+    gap = log(u) / log1p(-1.0 / (double)r->options.period);
+    return gap < 1e15 ? (uint64_t)gap : UINT64_C(1000000000000000);
+}
+
+static void record_birth(VALUE object)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_journal *j = &r->journal;
+    unsigned type = type_of(object);
+    /* The klass field of T_IMEMO and T_NODE is no class but data of their own (gc.c rb_imemo_new, 3.1). */
+    VALUE klass = type == T_IMEMO || type == T_NODE ? 0 : RBASIC(object)->klass;
+    uint32_t birth_bytes = mpp_compat_slot_bytes(object), site;
+    struct mpp_slot_page *page;
+    struct mpp_slot *slot;
+    unsigned char *p;
+    uint64_t word;
+
+    tick();
+    slot = mpp_slots_for_new(&r->slots, (uintptr_t)object, &page);
+    if (!slot) {
+        note_drop(MPP_DROP_NO_MEMORY);
+        return;
+    }
+    if (__builtin_expect(slot->word != 0, 0)) {
+        /* The slot was freed and nobody told us: hooks of other tools swallow frees. Or its free is still to be written. */
+        if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, page, slot);
+        if (slot->word & MPP_SLOT_SERIAL) {
+            if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.implied_frees++;
+            mpp_write_free(page, slot, UINT64_MAX);
+            if (slot->word) {
+                note_drop(MPP_DROP_NO_ROOM);
+                return;
+            }
+        }
+    }
+    if (r->options.max_tracked_objects && r->slots.tracked_count >= r->options.max_tracked_objects) {
+        note_drop(MPP_DROP_TOO_MANY_OBJECTS);
+        return;
+    }
+    site = mpp_capture_site(klass, type, birth_bytes);
+    p = site ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT) : NULL;
+    if (!p) {
+        note_drop(MPP_DROP_NO_ROOM);
+        return;
+    }
+    p = r->options.period == 1 ? mpp_encode_alloc(p, site) : mpp_encode_alloc_weighted(p, site, (uint32_t)r->options.period);
+    word = j->next_serial++;
+    j->alloc_count++;
+    mpp_journal_commit(j, p);
+    if (mpp_size_may_grow(type)) {
+        word |= MPP_SLOT_UNMEASURED | MPP_SLOT_SIZABLE;
+        page->unmeasured++;
+    }
+    if (!klass && type != T_IMEMO && type != T_NODE) word |= MPP_SLOT_CLASSLESS;
+    slot->word |= word;
+    slot->size_bytes = birth_bytes;
+    slot->site = site;
+    page->tracked++;
+    r->slots.tracked_count++;
+    r->counts.recorded_allocs++;
+}
+
+static void on_new(VALUE data, const rb_trace_arg_t *argument)
+{
+    (void)data;
+    mpp_recorder.counts.newobj_calls++;
+    record_birth(rb_tracearg_object((rb_trace_arg_t *)(uintptr_t)argument));
+}
+
+/* A sampled run: a birth that is not taken costs one decrement. */
+static void on_new_sampled(VALUE data, const rb_trace_arg_t *argument)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    (void)data;
+    if (__builtin_expect(r->skip-- != 0, 1)) return;
+    r->skip = geometric_gap(r);
+    r->counts.newobj_calls++;
+    record_birth(rb_tracearg_object((rb_trace_arg_t *)(uintptr_t)argument));
+}
+
+/* ---- collections ---- */
+
+static struct {
+    VALUE symbol;
+    uint64_t key, factor;
+} statistics[] = {
+    {0, MPP_GC_HEAP_LIVE_SLOTS, 1},
+    {0, MPP_GC_HEAP_FREE_SLOTS, 1},
+    {0, MPP_GC_TOTAL_ALLOCATED_OBJECTS, 1},
+    {0, MPP_GC_TOTAL_FREED_OBJECTS, 1},
+    {0, MPP_GC_HEAP_PAGES, 1},
+    {0, MPP_GC_MALLOC_INCREASE_BYTES, 1},
+    {0, MPP_GC_OLD_OBJECTS, 1},
+    {0, MPP_GC_MINOR_COUNT, 1},
+    {0, MPP_GC_MAJOR_COUNT, 1},
+    {0, MPP_GC_TIME_NS, 1000000},
+    {0, MPP_GC_OLDMALLOC_INCREASE_BYTES, 1},
+};
+static VALUE symbol_major_by, symbol_total_freed;
+#define STATISTICS_COUNT (sizeof statistics / sizeof *statistics)
+
+/* Symbols are looked up here, at a safe point; rb_gc_stat with a symbol then neither allocates nor raises (gc.c gc_stat_internal), if Ruby knows the
+ * key. */
+static void prepare_statistics(void)
+{
+    static const char *const names[STATISTICS_COUNT] = {
+        "heap_live_slots",         "heap_free_slots", "total_allocated_objects", "total_freed_objects", "heap_allocated_pages",
+        "malloc_increase_bytes",   "old_objects",     "minor_gc_count",          "major_gc_count",      "time",
+        "oldmalloc_increase_bytes"};
+    VALUE known = rb_hash_new();
+
+    rb_gc_stat(known);
+    for (size_t i = 0; i < STATISTICS_COUNT; i++) {
+        VALUE symbol = ID2SYM(rb_intern(names[i]));
+        statistics[i].symbol = NIL_P(rb_hash_lookup2(known, symbol, Qnil)) ? 0 : symbol;
+    }
+    symbol_major_by = ID2SYM(rb_intern("major_by"));
+    symbol_total_freed = ID2SYM(rb_intern("total_freed_objects"));
+    (void)rb_gc_latest_gc_info(symbol_major_by);
+}
+
+static void gc_starts(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_journal *j = &r->journal;
+    uint64_t flags = NIL_P(rb_gc_latest_gc_info(symbol_major_by)) ? 0 : MPP_GC_MAJOR;
+    unsigned char *p;
+
+    r->gc_count = rb_gc_count();
+    r->sweeping = 1;
+    r->serial_at_gc_start = j->next_serial;
+    if (flags) r->sizing_wanted = MPP_SIZE_ALL;
+    tick();
+    p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
+    if (p) mpp_journal_commit(j, mpp_encode_2(p, MPP_GC_START, r->gc_count, flags));
+}
+
+static void gc_ends(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_journal *j = &r->journal;
+    uint32_t count = 0;
+    unsigned char *p;
+
+    r->sweeping = 0;
+    if (!r->sizing_wanted) r->sizing_wanted = MPP_SIZE_NEW;
+    mpp_sizing_begin((enum mpp_sizing)r->sizing_wanted);
+    if (r->total_freed_at_start == UINT64_MAX)
+        r->total_freed_at_start = rb_gc_stat(symbol_total_freed) - r->counts.freeobj_calls; /* a forked child's first */
+    /* FREEOBJ comes before the statistics count it, so ours may be ahead, never behind. */
+    if (rb_gc_stat(symbol_total_freed) - r->total_freed_at_start > r->counts.freeobj_calls + r->lost_frees_known) r->audit_wanted = 1;
+    mpp_compat_job_trigger(r->job);
+    if (r->counts.pending_frees || r->counts.unreported_drops[1] || r->counts.unreported_drops[2] || r->counts.unreported_drops[3])
+        mpp_write_held_up();
+    tick();
+    p = mpp_journal_room(j, 512, MPP_HOOK_WAIT);
+    if (!p) return;
+    for (size_t i = 0; i < STATISTICS_COUNT; i++) count += statistics[i].symbol != 0;
+    p = mpp_encode_gc_end(p, r->gc_count, count);
+    for (size_t i = 0; i < STATISTICS_COUNT; i++) {
+        if (!statistics[i].symbol) continue;
+        p = mpp_put_varint(p, statistics[i].key);
+        p = mpp_put_varint(p, rb_gc_stat(statistics[i].symbol) * statistics[i].factor);
+    }
+    mpp_journal_commit(j, p);
+}
+
+static void on_gc(VALUE data, const rb_trace_arg_t *argument)
+{
+    (void)data;
+    if (rb_tracearg_event_flag((rb_trace_arg_t *)(uintptr_t)argument) == RUBY_INTERNAL_EVENT_GC_START)
+        gc_starts();
+    else
+        gc_ends();
+}
+
+/* ---- on and off ---- */
+
+static int attached_sampled;
+
+static void add(void (*hook)(VALUE, const rb_trace_arg_t *), rb_event_flag_t events)
+{
+    /* RAW_ARG: a third of a TracePoint's cost. Internal events need hooks of their own (alloc_event_hook raises otherwise). */
+    rb_add_event_hook2((rb_event_hook_func_t)(void (*)(void))hook, events, Qnil, RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
+}
+
+void mpp_hooks_attach(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    prepare_statistics();
+    attached_sampled = r->options.period > 1;
+    r->skip = attached_sampled ? geometric_gap(r) : 0;
+    r->gc_count = rb_gc_count();
+    r->total_freed_at_start = rb_gc_stat(symbol_total_freed);
+    add(on_gc, RUBY_INTERNAL_EVENT_GC_START | RUBY_INTERNAL_EVENT_GC_END_SWEEP);
+    add(on_free, RUBY_INTERNAL_EVENT_FREEOBJ);
+    add(attached_sampled ? on_new_sampled : on_new, RUBY_INTERNAL_EVENT_NEWOBJ);
+}
+
+void mpp_hooks_detach(void)
+{
+    rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))(attached_sampled ? on_new_sampled : on_new));
+    rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))on_free);
+    rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))on_gc);
+}

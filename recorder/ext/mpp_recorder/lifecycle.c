@@ -1,0 +1,428 @@
+/* Start, stop, fork, and the work at safe points. */
+#include "recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND_LINE_MAX_BYTES 2048u /* keeps the header at one page: the journal's place is fixed before the header is written */
+#define DESCRIPTION_MAX_BYTES  256
+#define SLICE_NS               1000000u
+#define SLICE_GAP_NS           5000000u /* sizing rests so long between two slices */
+#define DRAIN_MAX_NS           UINT64_C(10000000000)
+
+struct mpp_recorder mpp_recorder;
+static VALUE anchor;
+static int forks_watched;
+
+/* ---- what the log's header says ---- */
+
+static char *constant_text(const char *name)
+{
+    VALUE value = rb_const_get(rb_cObject, rb_intern(name));
+
+    return strndup(RB_TYPE_P(value, T_STRING) ? StringValueCStr(value) : "", DESCRIPTION_MAX_BYTES);
+}
+
+static void read_command_line(struct mpp_log_info *info)
+{
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = 0;
+
+    info->command_line = calloc(1, COMMAND_LINE_MAX_BYTES + 1);
+    if (fd < 0 || !info->command_line) {
+        if (fd >= 0) close(fd);
+        return;
+    }
+    n = read(fd, info->command_line, COMMAND_LINE_MAX_BYTES);
+    close(fd);
+    info->command_line_bytes = n > 0 ? (size_t)n : 0;
+    if (n == COMMAND_LINE_MAX_BYTES) info->command_line[n - 1] = 0; /* cut short: still ended */
+}
+
+static void fill_info_for_now(struct mpp_log_info *info, const struct mpp_clock *clock)
+{
+    time_t now = time(NULL);
+    struct tm local;
+
+    if (getrandom(info->uuid, sizeof info->uuid, 0) != (ssize_t)sizeof info->uuid) memset(info->uuid, 0, sizeof info->uuid);
+    info->pid = (uint64_t)getpid();
+    info->ppid = (uint64_t)getppid();
+    info->start_monotonic_ns = clock->start_ns;
+    /* The wall clock at time 0, which lies a moment back. */
+    info->start_unix_ns = mpp_clock_ns(CLOCK_REALTIME) - (mpp_clock_ns(CLOCK_MONOTONIC) - clock->start_ns);
+    info->utc_offset_s = localtime_r(&now, &local) ? local.tm_gmtoff : 0;
+}
+
+static int fill_info(struct mpp_recorder *r, const char **why)
+{
+    struct mpp_log_info *info = &r->info;
+
+    memset(info, 0, sizeof *info);
+    info->ruby_version = constant_text("RUBY_VERSION");
+    info->ruby_description = constant_text("RUBY_DESCRIPTION");
+    info->recorder_version = strdup(MPP_RECORDER_VERSION);
+    read_command_line(info);
+    info->sample_period = r->options.period;
+    info->max_depth = r->options.max_depth;
+    *why = NULL;
+    return info->ruby_version && info->ruby_description && info->recorder_version ? 0 : ENOMEM;
+}
+
+static void release_info(struct mpp_log_info *info)
+{
+    free(info->ruby_version);
+    free(info->ruby_description);
+    free(info->recorder_version);
+    free(info->command_line);
+    memset(info, 0, sizeof *info);
+}
+
+/* ---- figures ---- */
+
+uint64_t mpp_memory_bytes(void)
+{
+    const struct mpp_recorder *r = &mpp_recorder;
+    uint64_t bytes = r->slots.memory_bytes + mpp_stacks_memory_bytes(&r->stacks) + r->memory.bytes;
+
+    if (!r->running) return 0;
+    bytes += r->strings.arena_capacity + r->strings.capacity * sizeof(struct mpp_string) + r->strings.table_capacity * sizeof(uint32_t);
+    for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
+        const struct mpp_identity_table *t = &r->identities[kind];
+        bytes += t->capacity * sizeof *t->list + t->map.capacity * (sizeof *t->map.keys + sizeof *t->map.ids);
+    }
+    return bytes + 2 * r->memory.half_bytes; /* about what the writer holds */
+}
+
+void mpp_refresh_figures(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_shared_figures *f = &r->file.figures;
+
+    atomic_store_explicit(&f->tracked_objects, r->slots.tracked_count, memory_order_relaxed);
+    atomic_store_explicit(&f->recorded_allocs, r->counts.recorded_allocs, memory_order_relaxed);
+    atomic_store_explicit(&f->dropped_allocs, r->counts.dropped_allocs, memory_order_relaxed);
+    atomic_store_explicit(&f->stalls, r->journal.stall_count, memory_order_relaxed);
+    atomic_store_explicit(&f->stall_ns, r->journal.stall_ns, memory_order_relaxed);
+    atomic_store_explicit(&f->memory_bytes, mpp_memory_bytes(), memory_order_relaxed);
+}
+
+/* ---- start ---- */
+
+/* The producer's half is full. In a hook: no Ruby. */
+static void half_filled(void *context)
+{
+    struct mpp_recorder *r = context;
+
+    if (r->in_child) {
+        if (!atomic_load(&r->journal.dead)) (void)mpp_child_log();
+        return;
+    }
+    mpp_refresh_figures();
+    mpp_log_file_wake(&r->file);
+}
+
+/* A function that is a remark of ours, with its name. Ids follow the enum in recorder.h. */
+static int add_remark(const char *label)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    uint32_t id = mpp_identity_add(&r->identities[MPP_FUNCTIONS], 0), text, empty;
+    unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
+    int fresh;
+
+    if (!id || !p) return -1;
+    text = mpp_strings_intern(&r->strings, label, strlen(label), &fresh);
+    if (text && fresh) mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, label, strlen(label)));
+    empty = mpp_strings_intern(&r->strings, "", 0, &fresh);
+    if (empty && fresh) mpp_journal_commit(&r->journal, p = mpp_encode_string(p, empty, "", 0));
+    if (!text || !empty) return -1;
+    mpp_journal_commit(&r->journal, mpp_encode_function_name(p, id, text, empty, 0, MPP_FUNCTION_REMARK));
+    r->identities[MPP_FUNCTIONS].list[id] = (struct mpp_identity){.name = text, .path = empty, .flags = MPP_FUNCTION_REMARK, .named = 1};
+    return 0;
+}
+
+static void release_tables(struct mpp_recorder *r)
+{
+    mpp_capture_release();
+    mpp_slots_release(&r->slots);
+    mpp_stacks_release(&r->stacks);
+    mpp_strings_release(&r->strings);
+    for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) mpp_identity_table_release(&r->identities[kind]);
+    mpp_journal_memory_unmap(&r->memory);
+    release_info(&r->info);
+}
+
+static int init_tables(struct mpp_recorder *r)
+{
+    uint32_t page_bytes, slot_bytes;
+
+    if (mpp_compat_heap_geometry(&page_bytes, &slot_bytes)) return EINVAL;
+    if (mpp_slots_init(&r->slots, page_bytes, slot_bytes) || mpp_stacks_init(&r->stacks) || mpp_strings_init(&r->strings) ||
+        mpp_capture_init(r->options.max_depth))
+        return ENOMEM;
+    for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
+        if (mpp_identity_table_init(&r->identities[kind])) return ENOMEM;
+    }
+    return 0;
+}
+
+static int open_log(struct mpp_recorder *r)
+{
+    size_t header_bytes = mpp_log_header_bytes(&r->info);
+    int error = mpp_journal_memory_map(&r->memory, r->options.path, header_bytes, r->options.journal_bytes);
+
+    if (error) return error;
+    mpp_journal_init(&r->journal, r->memory.base + header_bytes, r->memory.half_bytes, r->memory.half_count, 1);
+    r->journal.half_filled = half_filled;
+    r->journal.context = r;
+    fill_info_for_now(&r->info, &r->journal.clock);
+    return mpp_log_file_create(&r->file, r->options.path, r->options.on_exists, &r->info, &r->journal, &r->memory);
+}
+
+int mpp_start(const struct mpp_options *options, const char **why)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    int error;
+
+    *why = mpp_compat_refusal();
+    if (*why) return ENOTSUP;
+    memset(r, 0, sizeof *r);
+    r->options = *options;
+    r->pid = (long)getpid();
+    if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = UINT64_C(0x9E3779B97F4A7C15);
+    r->job = mpp_compat_job_ready((mpp_job_function)(void (*)(void))mpp_work_at_safe_point);
+    if (r->job < 0) {
+        *why = "Ruby has no room for one more postponed job";
+        return EAGAIN;
+    }
+    error = fill_info(r, why);
+    if (!error) error = init_tables(r);
+    if (!error) error = open_log(r);
+    if (error) {
+        release_tables(r);
+        return error;
+    }
+    error = mpp_log_file_start(&r->file);
+    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]"))) error = ENOMEM;
+    if (error) {
+        mpp_log_file_join(&r->file);
+        mpp_log_file_close(&r->file);
+        unlink(r->file.path);
+        release_tables(r);
+        return error;
+    }
+    mpp_capture_own_stack();
+    r->running = 1;
+    mpp_hooks_attach();
+    return 0;
+}
+
+/* ---- stop, flush, mark ---- */
+
+static void write_held_up_patiently(struct mpp_recorder *r)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        mpp_write_held_up();
+        if (!r->counts.pending_frees && !r->counts.unreported_drops[1] && !r->counts.unreported_drops[2] && !r->counts.unreported_drops[3]) return;
+        if (!mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT)) return;
+    }
+}
+
+int mpp_stop(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    int error;
+
+    if (!r->running) return 0;
+    mpp_names_resolve_anonymous();
+    mpp_hooks_detach();
+    r->running = 0;
+    error = r->in_child ? mpp_child_log() : 0;
+    if (!error) {
+        write_held_up_patiently(r);
+        mpp_journal_stamp(&r->journal);
+        mpp_journal_seal(&r->journal);
+        mpp_refresh_figures();
+        mpp_log_file_join(&r->file);
+        error = mpp_definitions_write(mpp_log_file_definitions, &r->file);
+        if (!error) error = mpp_log_file_finish(&r->file, r->journal.clock.now_ns, &r->memory);
+        mpp_log_file_close(&r->file);
+    }
+    release_tables(r);
+    return error;
+}
+
+int mpp_flush(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    int error;
+
+    mpp_names_resolve();
+    error = r->in_child ? mpp_child_log() : 0;
+    if (error) return error;
+    mpp_journal_stamp(&r->journal);
+    mpp_journal_seal(&r->journal);
+    return mpp_log_file_drain(&r->file, DRAIN_MAX_NS);
+}
+
+int mpp_mark(const char *name, size_t bytes, int measure)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    size_t limit = mpp_journal_max_text_bytes(&r->journal);
+    unsigned char *p;
+
+    if (bytes > limit) bytes = limit;
+    if (measure) {
+        uintptr_t before = mpp_own_work_begin();
+        mpp_sizing_all();
+        mpp_own_work_end(before);
+    }
+    mpp_journal_stamp(&r->journal);
+    p = mpp_journal_room(&r->journal, bytes + MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
+    if (!p) return atomic_load(&r->file.failure) ? atomic_load(&r->file.failure) : EAGAIN;
+    mpp_journal_commit(&r->journal, mpp_encode_mark(p, name, bytes));
+    return 0;
+}
+
+/* ---- at safe points ---- */
+
+void mpp_work_at_safe_point(void)
+{
+    static int working; /* jobs may nest: Ruby code that we run can come to a safe point of its own */
+    struct mpp_recorder *r = &mpp_recorder;
+    uintptr_t before;
+
+    if (working || !r->running) return;
+    working = 1;
+    if (r->detach_wanted) {
+        (void)mpp_stop(); /* the writer has said why */
+        working = 0;
+        return;
+    }
+    before = mpp_own_work_begin();
+    if (r->names_wanted) mpp_names_resolve();
+    if (r->audit_wanted && !r->sweeping) {
+        r->audit_wanted = 0;
+        mpp_audit();
+    }
+    if (r->running && r->sizing_wanted && !r->sweeping) {
+        if (mpp_sizing_slice(SLICE_NS))
+            r->sizing_wanted = MPP_SIZE_NONE;
+        else
+            r->next_slice_ns = r->journal.clock.now_ns + SLICE_GAP_NS;
+    }
+    mpp_own_work_end(before);
+    working = 0;
+}
+
+/* ---- fork ---- */
+
+/* Runs in the child, before any Ruby. The parent's log is the parent's: the mapping is not inherited (MADV_DONTFORK) and is replaced here by private
+ * memory. */
+static void in_forked_child(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_journal *j = &r->journal;
+
+    if (!r->running) return;
+    if (mpp_journal_memory_after_fork(&r->memory)) {
+        /* No memory for a journal: this child is not recorded. Its hooks find no room and are taken off at the next safe point. */
+        atomic_store(&j->dead, 1);
+        j->at = j->limit = NULL;
+        j->current = -1;
+        r->detach_wanted = 1;
+        return;
+    }
+    memcpy(r->info.parent_uuid, r->info.uuid, sizeof r->info.uuid);
+    r->info.has_parent = 1;
+    r->info.fork_sequence = j->current >= 0 ? j->next_sequence - 1 : j->next_sequence;
+    r->info.fork_bytes = j->current >= 0 ? (uint64_t)(j->at - j->payload) : 0;
+    r->info.fork_serial = j->next_serial;
+    mpp_journal_restart(j);
+    fill_info_for_now(&r->info, &j->clock);
+    if (!r->in_child) close(r->file.fd);
+    r->file.thread_runs = 0;
+    r->in_child = 1;
+    r->pid = (long)getpid();
+    r->own_work_thread = 0;
+    memset(&r->counts, 0, sizeof r->counts);
+    r->total_freed_at_start = UINT64_MAX; /* to be asked at the child's first GC */
+    r->lost_frees_known = 0;
+    if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = 1;
+}
+
+int mpp_child_log(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    int error;
+
+    if (!r->in_child) return 0;
+    r->in_child = 0;
+    mpp_writer_free(r->file.writer); /* the parent's, as memory */
+    error = mpp_log_file_create(&r->file, r->options.path, MPP_EXISTS_NEXT_FREE, &r->info, &r->journal, &r->memory);
+    if (!error) error = mpp_definitions_write(mpp_log_file_definitions, &r->file);
+    if (!error) error = mpp_log_file_start(&r->file);
+    if (error) {
+        char text[PATH_MAX + 200];
+        int length = snprintf(text, sizeof text, "mpp_recorder: no log for the forked process %ld beside '%s': %s; the program goes on\n", r->pid,
+                              r->options.path, strerror(error));
+        if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+        atomic_store(&r->journal.dead, 1);
+        return error;
+    }
+    mpp_log_file_wake(&r->file);
+    return 0;
+}
+
+/* ---- the anchor: how the collector sees us ---- */
+
+static void anchor_mark(void *data)
+{
+    (void)data;
+    if (mpp_recorder.running) mpp_names_mark();
+}
+
+static size_t anchor_memsize(const void *data)
+{
+    (void)data;
+    return (size_t)mpp_memory_bytes();
+}
+
+static uintptr_t moved_to(uintptr_t address)
+{
+    return (uintptr_t)rb_gc_location((VALUE)address);
+}
+
+/* Objects have moved. There is no event for a move; this is called once, when references are updated, before the rest is swept. */
+static void anchor_compact(void *data)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    (void)data;
+    if (!r->running) return;
+    mpp_capture_forget();
+    mpp_slots_rekey(&r->slots, moved_to, mpp_write_gone);
+    for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) (void)mpp_identity_rekey(&r->identities[kind], moved_to);
+}
+
+static const rb_data_type_t anchor_type = {"mpp_recorder", {anchor_mark, RUBY_NEVER_FREE, anchor_memsize, anchor_compact, {0}}, NULL, NULL, 0};
+
+static void at_exit(VALUE data)
+{
+    (void)data;
+    (void)mpp_stop();
+}
+
+void mpp_lifecycle_init(void)
+{
+    /* DATA_PTR must not be NULL: dcompact is not called then (gc.c gc_ref_update, 3.1). */
+    rb_gc_register_address(&anchor);
+    anchor = TypedData_Wrap_Struct(rb_cObject, &anchor_type, &mpp_recorder);
+    rb_set_end_proc(at_exit, Qnil);
+    if (!forks_watched) forks_watched = !pthread_atfork(NULL, NULL, in_forked_child);
+}

@@ -1,0 +1,155 @@
+/* The recorder of one process: its state, and what its rooms ask of each other.
+ *
+ *   hooks.c      what Ruby tells us: births, deaths, collections → records
+ *   capture.c    backtrace, class and thread of a birth → site
+ *   sizing.c     sizes of the living, at safe points
+ *   names.c      names of functions, classes and threads, at safe points
+ *   lifecycle.c  start, stop, fork; definitions.c the definitions written anew at the end
+ *   api.c        the Ruby methods; the only file that raises
+ *
+ * All of it runs with the VM's lock held; only log_file.c's thread does not. What hooks may not do: call Ruby that allocates, raises or releases the
+ * lock; use Ruby's allocator; wait long. */
+#ifndef MPP_RECORDER_RECORDER_H
+#define MPP_RECORDER_RECORDER_H
+
+#include "compat.h"
+#include "identities.h"
+#include "journal.h"
+#include "log_file.h"
+#include "slots.h"
+#include "stacks.h"
+
+void mpp_api_init(VALUE module); /* api.c */
+
+#define MPP_DEPTH_LIMIT 4096u
+
+/* Functions and a thread that no object stands behind: ids given at start. */
+enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERFLOW = 3 };
+
+struct mpp_options {
+    char path[PATH_MAX];
+    enum mpp_on_exists on_exists;
+    uint64_t period; /* 1 = every allocation */
+    uint32_t max_depth;
+    uint32_t max_stacks;          /* nodes; beyond them a frame is [too many stacks] */
+    uint64_t max_tracked_objects; /* 0 = no limit */
+    uint64_t journal_bytes;       /* 0 = choose */
+};
+
+struct mpp_counts {
+    uint64_t recorded_allocs, dropped_allocs, recorded_frees, implied_frees, freeobj_calls, newobj_calls, audited_frees;
+    uint64_t unreported_drops[4]; /* by enum mpp_drop_reason: not yet in a DROP record */
+    uint64_t pending_frees;       /* slots with MPP_SLOT_PENDING_FREE */
+};
+
+struct mpp_recorder {
+    int running;  /* hooks are on, and a log (or, in a forked child, memory for one) takes the records */
+    int in_child; /* forked, and no file made yet */
+    long pid;
+    struct mpp_options options;
+    struct mpp_log_info info;
+    struct mpp_journal journal;
+    struct mpp_journal_memory memory;
+    struct mpp_log_file file;
+    struct mpp_slots slots;
+    struct mpp_stacks stacks;
+    struct mpp_strings strings;
+    struct mpp_identity_table identities[MPP_IDENTITY_KINDS];
+    struct mpp_counts counts;
+
+    uint64_t skip;   /* allocations not to be sampled before the next one (period > 1) */
+    uint64_t random; /* state of the sampling */
+
+    uintptr_t own_work_thread; /* while the recorder itself works in Ruby: its thread's VALUE, else 0 */
+    uint32_t own_stack;        /* the backtrace [mpp_recorder] */
+
+    int names_wanted, sizing_wanted, audit_wanted, detach_wanted; /* for the job */
+    int job;                                                      /* handle */
+    uint64_t next_slice_ns;
+
+    uint64_t gc_count;             /* GCs that have started */
+    int sweeping;                  /* between GC_START and END_SWEEP */
+    uint64_t serial_at_gc_start;   /* objects below it that live have survived a GC */
+    uint64_t total_freed_at_start; /* GC.stat(:total_freed_objects) when the hooks went on */
+    uint64_t lost_frees_known;     /* frees that no hook call told of, up to the last audit */
+};
+
+extern struct mpp_recorder mpp_recorder;
+
+/* ---- hooks.c ---- */
+void mpp_hooks_attach(void);
+void mpp_hooks_detach(void);
+/* The object of this slot is dead: writes its FREE (of size_bytes, or UINT64_MAX = as recorded) and clears the slot, or leaves the slot pending. */
+void mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes);
+/* An entry of the table has died unnoticed, or is lost: writes its FREE. */
+void mpp_write_gone(const struct mpp_slot *slot);
+/* Writes what back-pressure held up: DROP records and pending frees. */
+void mpp_write_held_up(void);
+
+/* ---- capture.c ---- */
+int mpp_capture_init(uint32_t max_depth);
+void mpp_capture_release(void);
+void mpp_capture_forget(void); /* VALUEs that the last backtrace held may be dead or moved */
+/* The site of an object that is being born here; 0 = no memory, or no room in the journal for its definition. */
+uint32_t mpp_capture_site(VALUE klass, unsigned type, uint32_t birth_bytes);
+/* The site that is like `site` but of another class. Same failures. */
+uint32_t mpp_capture_reclassed(uint32_t site, uint32_t class_id);
+/* The id of the class (of the real class, for singletons); 0 = none. */
+uint32_t mpp_capture_class(VALUE klass);
+uint32_t mpp_capture_function(VALUE frame);
+void mpp_capture_own_stack(void); /* makes own_stack */
+
+/* ---- names.c ---- */
+void mpp_names_resolve(void); /* at a safe point: allocates */
+void mpp_names_resolve_anonymous(void);
+void mpp_names_mark(void); /* from the GC: keeps alive what has no name yet */
+
+/* ---- sizing.c ---- */
+enum mpp_sizing { MPP_SIZE_NONE, MPP_SIZE_NEW, MPP_SIZE_ALL };
+void mpp_sizing_begin(enum mpp_sizing what);
+/* At a safe point; up to `limit_ns` (0 = all). Returns 1 when done. */
+int mpp_sizing_slice(uint64_t limit_ns);
+/* Everything that is live, now. */
+void mpp_sizing_all(void);
+/* The size of an object that dies here, where its type's memsize reads only its own memory; UINT64_MAX = as recorded. For the FREEOBJ hook. */
+uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot);
+int mpp_size_may_grow(unsigned type);
+
+/* ---- audit.c ---- */
+void mpp_audit(void); /* at a safe point: finds the dead that no FREEOBJ told of */
+
+/* ---- definitions.c ---- */
+/* Gives all definitions as payloads to `emit` (0 or errno); stops at the first error. */
+int mpp_definitions_write(int (*emit)(struct mpp_log_file *, const void *, size_t), struct mpp_log_file *file);
+
+/* ---- lifecycle.c ---- */
+/* 0, or errno with *why a static text (NULL: strerror says it all). */
+int mpp_start(const struct mpp_options *options, const char **why);
+/* Ends the recording cleanly. 0 or errno. */
+int mpp_stop(void);
+/* Everything recorded so far is in sealed blocks when it returns. 0 or errno. */
+int mpp_flush(void);
+/* 0 or an errno. */
+int mpp_mark(const char *name, size_t bytes, int measure);
+void mpp_work_at_safe_point(void); /* what hooks asked for */
+/* The child's first half is full, or it exits: make its log. 0 or errno. */
+int mpp_child_log(void);
+void mpp_refresh_figures(void);
+uint64_t mpp_memory_bytes(void);
+void mpp_lifecycle_init(void); /* once: anchor object, job, fork and exit handlers */
+
+/* While the recorder works in Ruby, its own allocations are told apart. Nests. */
+static inline uintptr_t mpp_own_work_begin(void)
+{
+    uintptr_t before = mpp_recorder.own_work_thread;
+
+    mpp_recorder.own_work_thread = (uintptr_t)rb_thread_current();
+    return before;
+}
+
+static inline void mpp_own_work_end(uintptr_t before)
+{
+    mpp_recorder.own_work_thread = before;
+}
+
+#endif
