@@ -191,8 +191,8 @@ class MpprecordTest < Minitest::Test
   end
 
   def test_wrong_options
-    [%w[--nonsense], %w[--rate 0], %w[--rate 1.5], %w[--rate nan], %w[--rate 1/0], %w[--rate x], %w[--max-depth 0], %w[--max-depth 4097], %w[--max-depth -3],
-     %w[--max-depth 1e3], %w[--journal-bytes 0], %w[--journal-bytes 1g], %w[--journal-bytes -5], ["-o", ""]].each do |options|
+    [%w[--nonsense], %w[--rate 0], %w[--rate 1.5], %w[--rate nan], %w[--rate 1/0], %w[--rate x], %w[--rate 1/16777216], %w[--max-depth 0], %w[--max-depth 4097], %w[--max-depth -3],
+     %w[--max-depth 1e3], %w[--journal-bytes 0], %w[--journal-bytes 1g], %w[--journal-bytes -5], %w[--journal-bytes 257m], ["-o", ""]].each do |options|
       assert_refused 2, /\Ampprecord: .*--help/, record(*options, "ruby", "-e", "puts 1")
     end
     assert_refused 2, /--help/, record("-o")
