@@ -35,6 +35,8 @@ all: $(BUILD)/mppanalyze recorder ## build mppanalyze and the recorder into BUIL
 
 # A file that changes only when its text does: what depends on it is built anew when the flags or the list of sources changed.
 remember = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' >$@
+# V=1 shows whole command lines.
+quietly = $(if $(V),,@echo '  $(1) $@';)
 FORCE:
 $(BUILD)/flags: FORCE
 	$(call remember,$(CC) $(MPP_CPPFLAGS) $(WARNINGS) $(MPP_CFLAGS) / $(MPP_LDFLAGS) $(MPP_LDLIBS))
@@ -43,33 +45,31 @@ $(BUILD)/objects: FORCE
 
 $(BUILD)/proto/profile.pb-c.c $(BUILD)/proto/profile.pb-c.h &: proto/profile.proto
 	@mkdir -p $(BUILD)/proto
-	protoc-c --proto_path=proto --c_out=$(BUILD)/proto $<
+	$(call quietly,gen )protoc-c --proto_path=proto --c_out=$(BUILD)/proto $<
 
 # generated, so its warnings are not ours
 $(BUILD)/proto/%.o: $(BUILD)/proto/%.c $(BUILD)/flags
-	$(CC) $(MPP_CPPFLAGS) -w $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call quietly,cc  )$(CC) $(MPP_CPPFLAGS) -w $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(BUILD)/proto/profile.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(MPP_CPPFLAGS) $(WARNINGS) $(WERROR) $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call quietly,cc  )$(CC) $(MPP_CPPFLAGS) $(WARNINGS) $(WERROR) $(MPP_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libmppformats.a: $(FORMATS_OBJ) $(BUILD)/objects
-	@rm -f $@
-	$(AR) rcs $@ $(FORMATS_OBJ)
+	$(call quietly,ar  )rm -f $@ && $(AR) rcs $@ $(FORMATS_OBJ)
 
 $(BUILD)/libmppanalyzer.a: $(ANALYZER_OBJ) $(BUILD)/objects
-	@rm -f $@
-	$(AR) rcs $@ $(ANALYZER_OBJ)
+	$(call quietly,ar  )rm -f $@ && $(AR) rcs $@ $(ANALYZER_OBJ)
 
 $(BUILD)/mppanalyze: $(BUILD)/analyzer/main.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
-	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 
 # cmocka tests, and tools of the tests (log generators)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
-	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
 
 $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmppformats.a
-	$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 
 tools: $(TOOLS) ## build the tests' own tools (generators of logs)
 unit-build: $(UNIT)
@@ -215,7 +215,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo "variables: BUILD=$(BUILD)  SAN=address,undefined|thread  PREFIX=$(PREFIX)  DESTDIR=  RUBY=$(RUBY)  CC=$(CC)  CFLAGS='$(CFLAGS)'"
-	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120"
+	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d)
 .PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \

@@ -1,16 +1,17 @@
 # bash completion of mppanalyze. The options of each command are compared with --help by tests/suite/docs_test.rb.
 
 _mppanalyze_options() { # COMMAND
-    local every='-o --output --quiet --help --version'
-    local groups='--by --sort --limit --focus --ignore --class --min-age --recorder'
+    local every='--format -o --output --color -q --quiet -h --help --version'
+    local filters='--focus --ignore --class --min-age --recorder'
+    local rows="--by --sort --limit --raw $filters"
     case $1 in
-    pprof) echo "--at --focus --ignore --class --min-age --recorder $every" ;;
-    top) echo "--at --format --color $groups $every" ;;
-    diff) echo "--from --to --format --color $groups $every" ;;
-    timeline) echo "--points --format --color $every" ;;
-    info) echo "--format --color $every" ;;
-    dump) echo "--format --limit --all $every" ;;
-    verify) echo "--format $every" ;;
+    pprof) echo "--at $filters $every" ;;
+    top) echo "--at $rows $every" ;;
+    diff) echo "--from --to $rows $every" ;;
+    timeline) echo "--points --raw $every" ;;
+    info) echo "--raw $every" ;;
+    dump) echo "--limit --all $every" ;;
+    verify) echo "$every" ;;
     esac
 }
 
@@ -34,6 +35,7 @@ _mppanalyze() {
     --color) words='auto always never' ;;
     --format)
         case $command in
+        pprof) words='pprof' ;;
         top | diff) words='text json pprof folded' ;;
         *) words='text json' ;;
         esac

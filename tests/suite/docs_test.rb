@@ -66,7 +66,7 @@ class DocsTest < Minitest::Test
   end
 
   # every command takes these, and no synopsis repeats them
-  EVERY = %w[--help --output --quiet --version].freeze
+  EVERY = %w[--color --format --help --output --quiet --version].freeze
 
   def complete_bash(*words)
     script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mppanalyze 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"'
