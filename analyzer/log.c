@@ -1,0 +1,189 @@
+#include "analyzer/log.h"
+#include "analyzer/message.h"
+#include "analyzer/units.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A PROC record's keys: the last values, and the memory's course. */
+static int note_proc(struct log *l, struct mpp_record *r, uint64_t time_ns)
+{
+    uint64_t key, value;
+
+    while (mpp_record_pair(r, &key, &value)) {
+        if (key < PROC_KEYS) {
+            l->proc_last[key] = value;
+            l->proc_known[key] = 1;
+        }
+        if (key != MPP_PROC_RSS_BYTES) continue;
+        if (array_reserve((void **)&l->procs, &l->proc_capacity, l->proc_count + 1, sizeof *l->procs)) return MPP_ERR_NO_MEMORY;
+        l->procs[l->proc_count++] = (struct proc_sample){.time_ns = time_ns, .rss_bytes = value};
+    }
+    return 0;
+}
+
+/* DEFINITIONS and PROC blocks: the parts of a log that are no history. */
+static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
+{
+    const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
+    struct mpp_decoder d;
+    struct mpp_record r;
+    int got, error = mpp_reader_payload(l->reader, i, payload);
+
+    if (error == MPP_ERR_NO_MEMORY || error == MPP_ERR_IO) return error;
+    if (error) return log_report_damage(l, i, MPP_DAMAGE_PAYLOAD);
+    mpp_decoder_init(&d, payload->data, payload->bytes, b->header.first_serial, b->header.first_time_ns);
+    while ((got = mpp_decoder_next(&d, &r)) == 1) {
+        error = 0;
+        if (b->header.kind == MPP_BLOCK_PROC) {
+            if (d.time_ns > l->end_time_ns) l->end_time_ns = d.time_ns;
+            if (r.kind == MPP_PROC) error = note_proc(l, &r, d.time_ns);
+        } else if (is_definition(r.kind)) {
+            error = definitions_apply(&l->definitions, &r, FROM_DEFINITIONS);
+        }
+        if (error) return error;
+    }
+    return got < 0 ? log_report_damage(l, i, MPP_DAMAGE_RECORD) : 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct proc_sample *x = a, *y = b;
+
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+int log_open_source(struct log *l, const char *path, const struct mpp_source *source)
+{
+    struct mpp_payload payload = {0};
+    int error;
+
+    *l = (struct log){.path = path};
+    definitions_init(&l->definitions);
+    error = mpp_reader_open(&l->reader, source);
+    if (error) return error;
+    l->info = mpp_reader_info(l->reader);
+    l->end_time_ns = mpp_reader_end_time_ns(l->reader);
+    size_t count = mpp_reader_block_count(l->reader);
+    l->reported = calloc(count + 1, 1);
+    if (!l->reported) error = MPP_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count && !error; i++) {
+        const struct mpp_block_header *b = &mpp_reader_block(l->reader, i)->header;
+        l->raw_bytes += b->raw_bytes;
+        if (b->kind == MPP_BLOCK_DEFINITIONS || b->kind == MPP_BLOCK_PROC) error = read_aside(l, i, &payload);
+    }
+    mpp_payload_release(&payload);
+    if (error) {
+        log_close(l);
+        return error;
+    }
+    if (l->proc_count) qsort(l->procs, l->proc_count, sizeof *l->procs, by_time);
+    return 0;
+}
+
+static void tell_open_failure(const char *path, int error, int cause)
+{
+    switch (error) {
+    case MPP_ERR_IO:
+        message("cannot read \"%s\": %s", path, strerror(cause));
+        break;
+    case MPP_ERR_EMPTY:
+        message("\"%s\" is empty: the recorder has not written to it yet, or the disk was full", path);
+        break;
+    case MPP_ERR_NOT_A_LOG:
+        message("\"%s\" is not an mpp log: record one with mpprecord -o FILE -- COMMAND", path);
+        break;
+    case MPP_ERR_VERSION:
+        message("\"%s\" was written by a newer version of the recorder: use a newer mppanalyze", path);
+        break;
+    case MPP_ERR_TRUNCATED:
+        message("\"%s\" is cut off within its header: nothing of the recording is left in it", path);
+        break;
+    case MPP_ERR_DAMAGED:
+        message("\"%s\" is damaged beyond recovery: its header is, and no sound block was found", path);
+        break;
+    default:
+        message("cannot read \"%s\": %s", path, mpp_error_string(error));
+    }
+}
+
+int log_open(struct log *l, const char *path)
+{
+    struct mpp_source source;
+
+    errno = 0;
+    int error = mpp_source_file(&source, path);
+    if (!error) error = log_open_source(l, path, &source);
+    if (error) tell_open_failure(path, error, errno);
+    return error;
+}
+
+void log_close(struct log *l)
+{
+    definitions_release(&l->definitions);
+    mpp_reader_free(l->reader);
+    free(l->reported);
+    free(l->procs);
+    *l = (struct log){0};
+}
+
+int log_report_damage(struct log *l, size_t i, enum mpp_damage_kind kind)
+{
+    const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
+
+    if (l->reported[i]) return 0;
+    l->reported[i] = 1;
+    struct mpp_damage damage = {.kind = kind,
+                                .offset = b->offset,
+                                .end_offset = b->offset + b->header.header_bytes + b->header.stored_bytes,
+                                .sequence = b->header.sequence,
+                                .alloc_count = b->header.alloc_count,
+                                .free_count = b->header.free_count,
+                                .first_time_ns = b->header.first_time_ns,
+                                .last_time_ns = b->header.last_time_ns,
+                                .counts_known = !b->in_journal && kind != MPP_DAMAGE_RECORD};
+    return mpp_reader_add_damage(l->reader, &damage);
+}
+
+/* What was lost, in one line. */
+static void tell_damage(const struct log *l)
+{
+    size_t count = mpp_reader_damage_count(l->reader);
+    uint64_t allocs = 0, frees = 0, first = UINT64_MAX, last = 0;
+    int all_known = 1;
+    char span[96] = "", from[32], to[32], lost[128];
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mpp_damage *d = mpp_reader_damage(l->reader, i);
+        if (d->counts_known) {
+            allocs += d->alloc_count;
+            frees += d->free_count;
+        } else {
+            all_known = 0;
+        }
+        if (d->last_time_ns == 0 && d->first_time_ns == 0) continue;
+        if (d->first_time_ns < first) first = d->first_time_ns;
+        if (d->last_time_ns > last) last = d->last_time_ns;
+    }
+    if (first <= last)
+        snprintf(span, sizeof span, " between %s and %s", format_duration(from, sizeof from, first), format_duration(to, sizeof to, last));
+    if (allocs || frees) {
+        snprintf(lost, sizeof lost, "%s%" PRIu64 " allocations and %" PRIu64 " frees", all_known ? "" : "at least ", allocs, frees);
+    } else {
+        snprintf(lost, sizeof lost, "%s", all_known ? "no allocations or frees" : "an unknown number of events");
+    }
+    message("\"%s\" is damaged in %zu place%s: %s%s are lost, and %s%" PRIu64 " objects may be reported live wrongly", l->path, count,
+            count == 1 ? "" : "s", lost, span, all_known ? "up to " : "at least ", frees);
+}
+
+void log_tell_state(const struct log *l, uint64_t event_count)
+{
+    char end[32];
+
+    if (mpp_reader_damage_count(l->reader)) tell_damage(l);
+    if (!mpp_reader_has_footer(l->reader)) {
+        note("\"%s\" has no clean end (the process was killed or still runs): %" PRIu64 " events up to %s were recovered", l->path, event_count,
+             format_duration(end, sizeof end, l->end_time_ns));
+    }
+}

@@ -1,0 +1,217 @@
+#include "analyzer/replay.h"
+#include <stdlib.h>
+#include <string.h>
+
+void replay_init(struct replay *r, struct log *l)
+{
+    *r = (struct replay){.wall_unix_ns = l->info->start_unix_ns, .sample_period = l->info->sample_period ? l->info->sample_period : 1};
+    history_init(&r->history, l);
+    heap_init(&r->heap, &l->definitions, l->info->has_parent ? l->info->fork_serial : 0);
+}
+
+void replay_release(struct replay *r)
+{
+    for (size_t i = 0; i < r->mark_count; i++) free(r->marks[i].name);
+    free(r->marks);
+    heap_release(&r->heap);
+    history_release(&r->history);
+}
+
+static int note_mark(struct replay *r, const struct mpp_record *record)
+{
+    if (!r->keep_marks) return 0;
+    if (array_reserve((void **)&r->marks, &r->mark_capacity, r->mark_count + 1, sizeof *r->marks)) return MPP_ERR_NO_MEMORY;
+    char *name = malloc(record->text_bytes + 1);
+    if (!name) return MPP_ERR_NO_MEMORY;
+    if (record->text_bytes) memcpy(name, record->text, record->text_bytes);
+    name[record->text_bytes] = 0;
+    r->marks[r->mark_count++] =
+        (struct replay_mark){.position = r->history.position, .time_ns = r->history.time_ns, .name = name, .length = record->text_bytes};
+    return 0;
+}
+
+/* What a record does to the heap, all kinds but ALLOC and FREE. Position and time are those behind it. */
+static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_t next_serial)
+{
+    struct heap *h = &r->heap;
+    int error = 0;
+
+    switch (record->kind) {
+    case MPP_ALLOC_WEIGHTED:
+        error = heap_alloc(h, record->serial, record->site, record->weight);
+        break;
+    case MPP_FREE_SIZED:
+        /* One record: no peak between its SIZE and its FREE. */
+        return heap_free_sized(h, record->serial, record->size_bytes);
+    case MPP_SIZE:
+        error = heap_size(h, record->serial, record->size_bytes);
+        break;
+    case MPP_RECLASS:
+        error = heap_reclass(h, record->serial, record->id);
+        break;
+    case MPP_LIVE:
+        error = heap_live(h, record, next_serial);
+        break;
+    case MPP_FOLDED:
+        error = heap_folded(h, record->site, record->a, record->size_bytes);
+        break;
+    case MPP_GAP:
+        error = heap_gap(h, next_serial);
+        break;
+    case MPP_DROP:
+        error = heap_drop(h, record->a);
+        break;
+    case MPP_GC_START:
+        heap_gc_start(h, next_serial);
+        break;
+    case MPP_GC_END:
+        error = heap_gc_end(h);
+        r->gc_count = record->a;
+        r->gc_known = 1;
+        break;
+    case MPP_MARK:
+        error = note_mark(r, record);
+        break;
+    case MPP_CLOCK:
+        r->wall_unix_ns = record->a;
+        r->wall_time_ns = r->history.time_ns;
+        break;
+    case MPP_SAMPLE_PERIOD:
+        r->sample_period = record->a;
+        break;
+    default:
+        if (!is_definition(record->kind)) break;
+        error = definitions_apply(h->definitions, record, FROM_EVENTS);
+        if (!error && record->kind == MPP_SITE) heap_site_defined(h, record->id);
+    }
+    heap_note_peak(h, r->history.position, r->history.time_ns);
+    return error;
+}
+
+/* Looks at the next record of the open block with a copy of the decoder. Whether it stands after `time_ns`; if not, its block's time counts from now
+ * on. */
+static int next_is_after(struct history *h, uint64_t time_ns)
+{
+    struct mpp_decoder ahead = h->decoder;
+    struct mpp_record record;
+
+    if (mpp_decoder_next(&ahead, &record) != 1) return 0;
+    if ((ahead.time_ns > h->time_ns ? ahead.time_ns : h->time_ns) > time_ns) return 1;
+    if (h->decoder.time_ns > h->time_ns) h->time_ns = h->decoder.time_ns;
+    return 0;
+}
+
+enum stop { STOP_MOMENT = 1, STOP_BLOCK = 2, STOP_MALFORMED = 3 };
+
+/* The open block up to `m`. An error, or why it stopped. */
+static int run_block(struct replay *r, struct moment m)
+{
+    struct history *h = &r->history;
+    struct heap *heap = &r->heap;
+    struct mpp_decoder d = h->decoder; /* a copy, which can live in registers */
+    struct mpp_record record;
+    uint64_t position = h->position, allocs = 0, frees = 0;
+    int result = STOP_MOMENT;
+
+    while (position < m.position) {
+        const unsigned char *start = d.at;
+        int got = mpp_decoder_next(&d, &record), error = 0;
+        if (got <= 0) {
+            result = got == 0 ? STOP_BLOCK : got == MPP_ERR_MALFORMED ? STOP_MALFORMED : got;
+            break;
+        }
+        if (record.kind == MPP_ALLOC) {
+            position++;
+            allocs++;
+            error = heap_alloc(heap, record.serial, record.site, 1);
+            heap_note_peak(heap, position, h->time_ns);
+        } else if (record.kind == MPP_FREE) {
+            position++;
+            frees++;
+            heap_free(heap, record.serial);
+            continue;
+        } else if (record.kind == MPP_TIME) {
+            uint64_t time_ns = d.time_ns > h->time_ns ? d.time_ns : h->time_ns;
+            if (time_ns > m.time_ns) {
+                d.at = start;
+                d.time_ns -= record.a;
+                break;
+            }
+            h->time_ns = time_ns;
+            position++;
+            r->record_counts[MPP_TIME]++;
+            continue;
+        } else {
+            h->position = ++position;
+            r->record_counts[record.kind & 0xff]++;
+            error = apply_rare(r, &record, d.next_serial);
+        }
+        if (__builtin_expect(error, 0)) {
+            result = error;
+            break;
+        }
+    }
+    r->record_counts[MPP_ALLOC] += allocs;
+    r->record_counts[MPP_FREE] += frees;
+    h->position = position;
+    h->decoder = d;
+    return result;
+}
+
+int replay_run(struct replay *r, struct moment m)
+{
+    struct history *h = &r->history;
+
+    if (replay_is_past(r, m)) return 0;
+    while (h->position < m.position) {
+        if (!h->in_block) {
+            int opened = history_open_block(h);
+            if (opened <= 0) return opened;
+        }
+        if (next_is_after(h, m.time_ns)) return 0;
+        int stopped = run_block(r, m);
+        if (stopped < 0) return stopped;
+        if (stopped == STOP_MOMENT) return 0;
+        int error = history_close_block(h, stopped == STOP_MALFORMED);
+        if (error) return error;
+    }
+    return 0;
+}
+
+int replay_is_past(const struct replay *r, struct moment m)
+{
+    return r->history.position > m.position || (r->history.position && r->history.time_ns > m.time_ns);
+}
+
+int replay_finish(struct replay *r, uint64_t *record_count)
+{
+    struct mpp_record record;
+    int got;
+
+    while ((got = history_next(&r->history, &record)) == 1) {
+        if (!is_definition(record.kind)) continue;
+        int error = definitions_apply(r->heap.definitions, &record, FROM_EVENTS);
+        if (error) return error;
+    }
+    *record_count = r->history.position;
+    return got;
+}
+
+uint64_t replay_next_serial(const struct replay *r)
+{
+    return r->history.in_block && r->history.decoder.next_serial > r->history.next_serial ? r->history.decoder.next_serial : r->history.next_serial;
+}
+
+uint64_t replay_wall_ns(const struct replay *r, uint64_t time_ns)
+{
+    uint64_t since = time_ns > r->wall_time_ns ? time_ns - r->wall_time_ns : 0;
+
+    return r->wall_unix_ns > UINT64_MAX - since ? UINT64_MAX : r->wall_unix_ns + since;
+}
+
+uint64_t replay_event_count(const struct replay *r)
+{
+    const uint64_t *n = r->record_counts;
+
+    return n[MPP_ALLOC] + n[MPP_ALLOC_WEIGHTED] + n[MPP_FREE] + n[MPP_FREE_SIZED] + n[MPP_SIZE];
+}

@@ -1,0 +1,2 @@
+#include "analyzer/report.h"
+const struct report_format report_pprof;
