@@ -141,13 +141,19 @@ static uint64_t geometric_gap(struct mpp_recorder *r)
     return gap < 1e15 ? (uint64_t)gap : UINT64_C(1000000000000000);
 }
 
+/* Types of which no object is ever seen by Ruby code. The klass field of T_IMEMO and T_NODE is no class but data of their own (gc.c rb_imemo_new, 3.1); that of
+ * a T_ICLASS is a module later on. */
+static int internal(unsigned type)
+{
+    return type == T_IMEMO || type == T_NODE || type == T_ICLASS;
+}
+
 static void record_birth(VALUE object)
 {
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
     unsigned type = type_of(object);
-    /* The klass field of T_IMEMO and T_NODE is no class but data of their own (gc.c rb_imemo_new, 3.1). */
-    VALUE klass = type == T_IMEMO || type == T_NODE ? 0 : RBASIC(object)->klass;
+    VALUE klass = internal(type) ? 0 : RBASIC(object)->klass;
     uint32_t birth_bytes = mpp_compat_slot_bytes(object), site;
     struct mpp_slot_page *page;
     struct mpp_slot *slot;
@@ -186,11 +192,10 @@ static void record_birth(VALUE object)
     word = j->next_serial++;
     j->alloc_count++;
     mpp_journal_commit(j, p);
-    if (mpp_size_may_grow(type)) {
-        word |= MPP_SLOT_UNMEASURED | MPP_SLOT_SIZABLE;
+    if (mpp_size_is_provisional(type)) {
+        word |= MPP_SLOT_UNMEASURED | (mpp_size_may_grow(type) ? MPP_SLOT_SIZABLE : 0);
         page->unmeasured++;
     }
-    if (!klass && type != T_IMEMO && type != T_NODE) word |= MPP_SLOT_CLASSLESS;
     slot->word |= word;
     slot->size_bytes = birth_bytes;
     slot->site = site;

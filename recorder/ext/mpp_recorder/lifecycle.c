@@ -146,6 +146,24 @@ static int add_remark(const char *label)
     return 0;
 }
 
+/* The class that singleton classes are reported under. */
+static int add_singleton_class(void)
+{
+    static const char name[] = "(singleton class)";
+    struct mpp_recorder *r = &mpp_recorder;
+    uint32_t id = mpp_identity_add(&r->identities[MPP_CLASSES], 0), text;
+    unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
+    int fresh;
+
+    if (!id || !p) return -1;
+    text = mpp_strings_intern(&r->strings, name, strlen(name), &fresh);
+    if (!text) return -1;
+    mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, name, strlen(name)));
+    mpp_journal_commit(&r->journal, mpp_encode_class_name(p, id, text, MPP_CLASS_HIDDEN));
+    r->identities[MPP_CLASSES].list[id] = (struct mpp_identity){.name = text, .flags = MPP_CLASS_HIDDEN, .named = 1};
+    return 0;
+}
+
 static void release_tables(struct mpp_recorder *r)
 {
     mpp_capture_release();
@@ -208,7 +226,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
         return error;
     }
     error = mpp_log_file_start(&r->file);
-    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]"))) error = ENOMEM;
+    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_singleton_class())) error = ENOMEM;
     if (error) {
         mpp_log_file_join(&r->file);
         mpp_log_file_close(&r->file);

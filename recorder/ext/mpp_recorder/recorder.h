@@ -26,6 +26,9 @@ void mpp_api_init(VALUE module); /* api.c */
 /* Functions and a thread that no object stands behind: ids given at start. */
 enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERFLOW = 3 };
 
+/* A class of ours: that an object is a singleton class is known only after its birth. */
+enum { MPP_CLASS_OF_SINGLETONS = 1 };
+
 struct mpp_options {
     char path[PATH_MAX];
     enum mpp_on_exists on_exists;
@@ -114,6 +117,8 @@ void mpp_sizing_all(void);
 /* The size of an object that dies here, where its type's memsize reads only its own memory; UINT64_MAX = as recorded. For the FREEOBJ hook. */
 uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot);
 int mpp_size_may_grow(unsigned type);
+/* Whether more can be told of an object of this type later: its size, or what kind of class it is. */
+int mpp_size_is_provisional(unsigned type);
 
 /* ---- audit.c ---- */
 void mpp_audit(void); /* at a safe point: finds the dead that no FREEOBJ told of */

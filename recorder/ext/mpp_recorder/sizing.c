@@ -2,7 +2,7 @@
  *
  *  - never at birth (the object is not set up: bugs.ruby-lang.org 21854);
  *  - at a safe point, while nothing is being swept (a dead object that still stands in the table may have freed children), for objects that have
- *    survived a collection; never for classes, T_IMEMO and T_NODE;
+ *    survived a collection; never for classes, T_IMEMO and T_NODE (of classes it is looked up whether they are singleton classes);
  *  - at death only for types whose memsize reads nothing but their own memory.
  *
  * The survivors of each collection are measured once after it, all of the living again after a major one, in slices. */
@@ -21,6 +21,11 @@ int mpp_size_may_grow(unsigned type)
                            1u << T_IMEMO | 1u << T_NODE | 1u << T_ICLASS;
 
     return !(fixed >> type & 1);
+}
+
+int mpp_size_is_provisional(unsigned type)
+{
+    return type == T_CLASS || mpp_size_may_grow(type);
 }
 
 uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot)
@@ -56,11 +61,12 @@ static int measure(VALUE object, struct mpp_slot_page *page, struct mpp_slot *sl
 {
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
-    uint64_t serial = slot->word & MPP_SLOT_SERIAL, size_bytes = rb_obj_memsize_of(object);
+    uint64_t serial = slot->word & MPP_SLOT_SERIAL, size_bytes = slot->size_bytes;
     VALUE klass;
     uint32_t class_id, site;
     unsigned char *p;
 
+    if (slot->word & MPP_SLOT_SIZABLE) size_bytes = rb_obj_memsize_of(object);
     if ((slot->word & MPP_SLOT_SERIAL) != serial) return 0; /* a dsize function let a collection happen */
     if (size_bytes > MPP_MAX_SIZE_BYTES) size_bytes = MPP_MAX_SIZE_BYTES;
     if (size_bytes != slot->size_bytes || size_bytes >= UINT32_MAX) {
@@ -77,7 +83,7 @@ static int measure(VALUE object, struct mpp_slot_page *page, struct mpp_slot *sl
     }
     /* The class at birth is not final: results of Array#product are born without one. */
     klass = RBASIC(object)->klass;
-    class_id = mpp_capture_class(klass);
+    class_id = BUILTIN_TYPE(object) == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
     if (class_id == r->stacks.sites[slot->site].class_id || (klass && !class_id)) return 0;
     site = mpp_capture_reclassed(slot->site, class_id);
     p = site ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, patience) : NULL;
@@ -104,7 +110,7 @@ static int measure_page(struct mpp_slot_page *page, enum mpp_sizing what, uint64
 
     for (uint32_t i = 0; i < r->slots.slots_per_page; i++) {
         struct mpp_slot *slot = &page->slots[i];
-        uint64_t wanted = what == MPP_SIZE_ALL ? MPP_SLOT_SIZABLE : MPP_SLOT_UNMEASURED, serial = slot->word & MPP_SLOT_SERIAL;
+        uint64_t wanted = what == MPP_SIZE_ALL ? MPP_SLOT_SIZABLE | MPP_SLOT_UNMEASURED : MPP_SLOT_UNMEASURED, serial = slot->word & MPP_SLOT_SERIAL;
         if (!(slot->word & wanted) || !serial || serial >= below || (slot->word & MPP_SLOT_PENDING_FREE)) continue;
         if (measure((VALUE)mpp_slots_address(&r->slots, page, i), page, slot, patience)) return -1;
         if (r->gc_count != gc_count || !r->running) return 1;
