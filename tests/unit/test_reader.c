@@ -475,6 +475,7 @@ static void test_order_and_kinds(void **state)
         assert_int_equal(mpp_reader_damage(r, i)->end_offset - mpp_reader_damage(r, i)->offset, MPP_BLOCK_HEADER_BYTES);
     }
     assert_int_equal(mpp_reader_block_count(r), 5);
+    assert_int_equal(mpp_reader_block(r, 2)->header.first_serial, 11);
     assert_int_equal(mpp_reader_block(r, 3)->header.kind, 200);
     assert_int_equal(mpp_reader_block(r, 4)->header.sequence, 3);
     assert_int_equal(mpp_reader_end_time_ns(r), 7);
@@ -497,7 +498,7 @@ static void test_long_search(void **state)
         unsigned char *bytes = malloc(rubbish);
         assert_non_null(bytes);
         memset(bytes, 'P', rubbish);
-        for (size_t i = 0; i + 8 < rubbish; i += 997) memcpy(bytes + i, "MPPB\1\1\x50", 8);
+        for (size_t i = 0; i < piece / 2; i += 997) memcpy(bytes + i, "MPPB\1\1\x50", 8);
         assert_int_equal(memory_write_at(&m, bytes, rubbish, start), MPP_OK);
         free(bytes);
         put_raw_block(&m, h, "", 0);
