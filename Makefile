@@ -85,7 +85,8 @@ RECORDER_C := $(wildcard recorder/ext/mpp_recorder/*.c formats/*.c)
 recorder: $(EXT)/mpp_recorder.so ## build the Ruby extension alone
 $(EXT)/sources: FORCE
 	$(call remember,$(RECORDER_C))
-$(EXT)/Makefile: recorder/ext/mpp_recorder/extconf.rb $(wildcard recorder/ext/mpp_recorder/depend) $(EXT)/sources
+$(EXT)/Makefile: recorder/ext/mpp_recorder/extconf.rb $(wildcard recorder/ext/mpp_recorder/depend) recorder/lib/mpp_recorder/version.rb $(EXT)/sources
+	@rm -f $(EXT)/*.o
 	cd $(EXT) && $(if $(SAN),MPP_SAN=$(SAN)) $(RUBY) $(CURDIR)/recorder/ext/mpp_recorder/extconf.rb
 # mkmf knows no dependencies on formats/'s headers: a changed header builds all of the extension anew
 $(EXT)/headers: $(wildcard recorder/ext/mpp_recorder/*.h formats/*.h) | $(EXT)/sources
@@ -137,7 +138,7 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'print %w[rubyhdrdir rubyarchhdrdi
 # clang-tidy counts the warnings of system headers on stderr, which says nothing; its findings are worth reading
 QUIETLY = sh -c 'out=$$("$$@" 2>&1) || { printf "%s\n" "$$out"; exit 1; }' sh
 # the extension is built with formats/ in its include path
-SYNTAX = $(MPP_CPPFLAGS) -Irecorder/ext/mpp_recorder -Iformats -std=gnu11
+SYNTAX = -DMPP_RECORDER_VERSION='"$(VERSION)"' $(MPP_CPPFLAGS) -Irecorder/ext/mpp_recorder -Iformats -std=gnu11
 
 check: ## formatting, clang-tidy, the layers, headers, lengths of files
 	@$(call need,build check)
