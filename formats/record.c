@@ -160,14 +160,14 @@ static const unsigned char *get_definition(struct mpp_decoder *d, struct mpp_rec
     uint64_t v[5];
 
     p = mpp_get_varint(p, end, &v[0]);
-    if (!p || v[0] > MPP_MAX_ID) return NULL;
+    if (!p || v[0] == 0 || v[0] > MPP_MAX_ID) return NULL;
     r->id = (uint32_t)v[0];
     switch (r->kind) {
     case MPP_STRING:
         return get_text(p, end, r, MPP_MAX_STRING_BYTES);
     case MPP_FUNCTION_NAME:
         p = get_numbers(p, end, v, 4);
-        if (!p || v[0] > MPP_MAX_ID || v[1] > MPP_MAX_ID) return NULL;
+        if (!p || v[0] > MPP_MAX_ID || v[1] > MPP_MAX_ID || v[2] > UINT32_MAX) return NULL;
         r->a = v[0];
         r->b = v[1];
         r->c = v[2];
@@ -176,14 +176,14 @@ static const unsigned char *get_definition(struct mpp_decoder *d, struct mpp_rec
     case MPP_STACK:
         p = get_numbers(p, end, v, 3);
         /* A parent below its child is what keeps walks towards the root finite. */
-        if (!p || v[0] >= r->id || v[1] > MPP_MAX_ID) return NULL;
+        if (!p || v[0] >= r->id || v[1] > MPP_MAX_ID || v[2] > UINT32_MAX) return NULL;
         r->a = v[0];
         r->b = v[1];
         r->c = v[2];
         return p;
     case MPP_SITE:
         p = get_numbers(p, end, v, 5);
-        if (!p || v[0] > MPP_MAX_ID || v[1] > MPP_MAX_ID || v[3] > MPP_MAX_ID || v[4] > MPP_MAX_SIZE_BYTES) return NULL;
+        if (!p || v[0] > MPP_MAX_ID || v[1] > MPP_MAX_ID || v[2] > UINT32_MAX || v[3] > MPP_MAX_ID || v[4] > MPP_MAX_SIZE_BYTES) return NULL;
         r->a = v[0];
         r->b = v[1];
         r->c = v[2];
