@@ -28,19 +28,31 @@ static int reach_sites(struct heap *h)
     return 0;
 }
 
-uint32_t heap_site_slow(struct heap *h, uint32_t id)
+int heap_site_slow(struct heap *h, uint32_t id, uint32_t *index)
 {
-    uint32_t index = definitions_site(h->definitions, id);
+    uint32_t i = *index = definitions_site(h->definitions, id);
 
-    if (index == ID_MAP_NONE || reach_sites(h)) return ID_MAP_NONE;
-    return index;
+    if (i == ID_MAP_NONE || reach_sites(h)) return MPP_ERR_NO_MEMORY;
+    if (h->sites[i].ready) return 0;
+    if (h->complete) {
+        int error = h->complete(h->complete_context);
+        if (error || (error = reach_sites(h))) return error;
+    }
+    h->sites[i].birth_bytes = h->definitions->sites[i].birth_bytes;
+    h->sites[i].ready = 1;
+    return 0;
 }
 
-void heap_site_defined(struct heap *h, uint32_t id)
+int heap_site_defined(struct heap *h, uint32_t id)
 {
     uint32_t index = id_map_find(&h->definitions->site_ids, id);
 
-    if (index < h->site_count) h->sites[index].birth_bytes = h->definitions->sites[index].birth_bytes;
+    if (index == ID_MAP_NONE) return 0;
+    int error = index < h->site_count ? 0 : reach_sites(h);
+    if (error) return error;
+    h->sites[index].birth_bytes = h->definitions->sites[index].birth_bytes;
+    h->sites[index].ready = 1;
+    return 0;
 }
 
 static void count_unfindable(struct heap *h, uint64_t serial)
@@ -194,9 +206,9 @@ int heap_live(struct heap *h, const struct mpp_record *r, uint64_t next_serial)
         h->orphan_count++;
         return 0;
     }
-    uint32_t index = heap_site(h, r->site);
-    if (index == ID_MAP_NONE) return MPP_ERR_NO_MEMORY;
-    int error = heap_count_allocated(h, r->weight, bytes);
+    uint32_t index;
+    int error = heap_site(h, r->site, &index);
+    if (!error) error = heap_count_allocated(h, r->weight, bytes);
     if (error) return error;
     struct live_object *l = objects_add_live(&h->objects, r->serial);
     if (!l) return MPP_ERR_NO_MEMORY;
@@ -215,10 +227,10 @@ int heap_live(struct heap *h, const struct mpp_record *r, uint64_t next_serial)
 
 int heap_folded(struct heap *h, uint32_t site_id, uint64_t objects, uint64_t bytes)
 {
-    uint32_t index = heap_site(h, site_id);
+    uint32_t index;
+    int error = heap_site(h, site_id, &index);
 
-    if (index == ID_MAP_NONE) return MPP_ERR_NO_MEMORY;
-    int error = heap_count_allocated(h, objects, bytes);
+    if (!error) error = heap_count_allocated(h, objects, bytes);
     if (error) return error;
     struct heap_site *s = &h->sites[index];
     heap_site_sync(h, s);

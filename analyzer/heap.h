@@ -19,7 +19,7 @@ struct heap_site {
     struct counters n; /* unknown_*: as of gap_epoch; heap_site_sync brings them up to date */
     uint64_t birth_bytes;
     uint32_t gap_epoch; /* GAPs that n.unknown_* has seen */
-    uint32_t unused;
+    uint32_t ready;     /* its definition stood before its use, as it should, or all the log was searched for it */
 };
 
 /* A GC that has ended. */
@@ -30,6 +30,9 @@ struct heap_gc {
 
 struct heap {
     struct definitions *definitions;
+    /* Reads all that the log still defines: called once, when a site is used whose definition has not come. 0 or an error; may be NULL. */
+    int (*complete)(void *context);
+    void *complete_context;
     struct objects objects;
     struct heap_site *sites; /* by index of definitions->sites; may be shorter */
     size_t site_count, site_capacity;
@@ -63,16 +66,16 @@ static inline void heap_site_sync(struct heap *h, struct heap_site *s)
     s->gap_epoch = h->gap_epoch;
 }
 
-/* The index of site `id`, its counters in reach. ID_MAP_NONE when memory is short. */
-uint32_t heap_site_slow(struct heap *h, uint32_t id);
-static inline uint32_t heap_site(struct heap *h, uint32_t id)
+/* The index of site `id`, its counters in reach. MPP_OK and *index, or an error. */
+int heap_site_slow(struct heap *h, uint32_t id, uint32_t *index);
+static inline int heap_site(struct heap *h, uint32_t id, uint32_t *index)
 {
-    uint32_t index = id_map_find(&h->definitions->site_ids, id);
+    uint32_t i = *index = id_map_find(&h->definitions->site_ids, id);
 
-    return __builtin_expect(index < h->site_count, 1) ? index : heap_site_slow(h, id);
+    return __builtin_expect(i < h->site_count && h->sites[i].ready, 1) ? MPP_OK : heap_site_slow(h, id, index);
 }
-/* To be called when the definition of site `id` came. */
-void heap_site_defined(struct heap *h, uint32_t id);
+/* To be called when the definition of site `id` came. 0 or MPP_ERR_NO_MEMORY. */
+int heap_site_defined(struct heap *h, uint32_t id);
 
 /* Adds to what was ever allocated. MPP_ERR_OVERFLOW: nothing has changed. */
 static inline int heap_count_allocated(struct heap *h, uint64_t objects, uint64_t bytes)
@@ -100,18 +103,19 @@ static inline void heap_note_peak(struct heap *h, uint64_t position, uint64_t ti
 /* ALLOC. `serial` is above all earlier ones'. */
 static inline int heap_alloc(struct heap *h, uint64_t serial, uint32_t site_id, uint32_t weight)
 {
-    uint32_t index = heap_site(h, site_id);
+    uint32_t index;
+    int error = heap_site(h, site_id, &index);
     struct object_chunk *c = h->objects.current;
 
-    if (__builtin_expect(index == ID_MAP_NONE, 0)) return MPP_ERR_NO_MEMORY;
+    if (__builtin_expect(error, 0)) return error;
     if (__builtin_expect(!c || c->number != serial >> CHUNK_BITS, 0)) {
-        int error = objects_enter(&h->objects, serial);
+        error = objects_enter(&h->objects, serial);
         if (error) return error;
         c = h->objects.current;
     }
     struct heap_site *s = &h->sites[index];
     uint64_t bytes = weight * s->birth_bytes;
-    int error = heap_count_allocated(h, weight, bytes);
+    error = heap_count_allocated(h, weight, bytes);
     if (__builtin_expect(error, 0)) return error;
     heap_site_sync(h, s);
     s->n.allocated_objects += weight;

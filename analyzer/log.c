@@ -23,7 +23,7 @@ static int note_proc(struct log *l, struct mpp_record *r, uint64_t time_ns)
     return 0;
 }
 
-/* DEFINITIONS and PROC blocks: the parts of a log that are no history. */
+/* The blocks that are no history. Of META, INDEX and later kinds only the soundness matters here. */
 static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
 {
     const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
@@ -33,6 +33,7 @@ static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
 
     if (error == MPP_ERR_NO_MEMORY || error == MPP_ERR_IO) return error;
     if (error) return log_report_damage(l, i, MPP_DAMAGE_PAYLOAD);
+    if (b->header.kind != MPP_BLOCK_DEFINITIONS && b->header.kind != MPP_BLOCK_PROC) return 0;
     mpp_decoder_init(&d, payload->data, payload->bytes, b->header.first_serial, b->header.first_time_ns);
     while ((got = mpp_decoder_next(&d, &r)) == 1) {
         error = 0;
@@ -71,7 +72,7 @@ int log_open_source(struct log *l, const char *path, const struct mpp_source *so
     for (size_t i = 0; i < count && !error; i++) {
         const struct mpp_block_header *b = &mpp_reader_block(l->reader, i)->header;
         l->raw_bytes += b->raw_bytes;
-        if (b->kind == MPP_BLOCK_DEFINITIONS || b->kind == MPP_BLOCK_PROC) error = read_aside(l, i, &payload);
+        if (b->kind != MPP_BLOCK_EVENTS) error = read_aside(l, i, &payload);
     }
     mpp_payload_release(&payload);
     if (error) {

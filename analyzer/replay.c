@@ -2,11 +2,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reads the definitions of the blocks from the open one on, ahead of the replay: a site is used that none has defined yet. The definition may be lost, or stand
+ * in the trailer, or come late in a log that no recorder of ours wrote: definitions hold for all of a log. */
+static int complete_definitions(void *context)
+{
+    struct replay *r = context;
+    struct history ahead;
+    struct mpp_record record;
+    int got, error = 0;
+
+    if (r->definitions_complete) return 0;
+    r->definitions_complete = 1;
+    history_init(&ahead, r->history.log);
+    ahead.next_block = r->history.block;
+    ahead.next_serial = r->history.next_serial;
+    while (!error && (got = history_next(&ahead, &record)) == 1) {
+        if (is_definition(record.kind)) error = definitions_apply(r->heap.definitions, &record, FROM_EVENTS);
+    }
+    history_release(&ahead);
+    return error ? error : got;
+}
+
 void replay_init(struct replay *r, struct log *l)
 {
     *r = (struct replay){.wall_unix_ns = l->info->start_unix_ns, .sample_period = l->info->sample_period ? l->info->sample_period : 1};
     history_init(&r->history, l);
     heap_init(&r->heap, &l->definitions, l->info->has_parent ? l->info->fork_serial : 0);
+    r->heap.complete = complete_definitions;
+    r->heap.complete_context = r;
 }
 
 void replay_release(struct replay *r)
@@ -81,8 +104,8 @@ static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_
         break;
     default:
         if (!is_definition(record->kind)) break;
-        error = definitions_apply(h->definitions, record, FROM_EVENTS);
-        if (!error && record->kind == MPP_SITE) heap_site_defined(h, record->id);
+        if (!r->definitions_complete) error = definitions_apply(h->definitions, record, FROM_EVENTS);
+        if (!error && record->kind == MPP_SITE) error = heap_site_defined(h, record->id);
     }
     heap_note_peak(h, r->history.position, r->history.time_ns);
     return error;
@@ -189,7 +212,7 @@ int replay_finish(struct replay *r, uint64_t *record_count)
     int got;
 
     while ((got = history_next(&r->history, &record)) == 1) {
-        if (!is_definition(record.kind)) continue;
+        if (!is_definition(record.kind) || r->definitions_complete) continue;
         int error = definitions_apply(r->heap.definitions, &record, FROM_EVENTS);
         if (error) return error;
     }

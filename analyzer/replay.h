@@ -31,6 +31,7 @@ struct replay {
     struct replay_mark *marks;
     size_t mark_count, mark_capacity;
     int keep_marks;
+    int definitions_complete; /* those of the whole log were read ahead */
 };
 
 void replay_init(struct replay *r, struct log *l);
