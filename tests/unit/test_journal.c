@@ -1,4 +1,5 @@
 /* The journal as a reader meets it: of a killed process, damaged, and while it is written. */
+#include "formats/wire.h"
 #include "memory_log.h"
 
 static unsigned char *half(const struct memory_log *m, const struct mpp_log_info *info, uint64_t sequence)
@@ -162,7 +163,7 @@ struct live {
     struct memory_log now;
     struct memory_log step[LIVE_STEPS];
     size_t step_count, at;
-    unsigned reads, reads_per_step;
+    unsigned reads, reads_per_leap, steps_per_leap;
     unsigned char payload[LIVE_BLOCKS + 1][SMALL_MAX_BYTES];
     size_t payload_bytes[LIVE_BLOCKS + 1];
 };
@@ -214,7 +215,9 @@ static void record_live(struct live *live)
         size_t bytes = live->now.bytes;
         assert_int_equal(mpp_writer_append(w, &before, live->payload[sequence - 1], live->payload_bytes[sequence - 1]), MPP_OK);
         size_t whole = live->now.bytes;
-        live->now.bytes = bytes + (whole - bytes) / 2;
+        live->now.bytes = bytes + 60;
+        take_step(live);
+        live->now.bytes = whole - 5;
         take_step(live);
         live->now.bytes = whole;
         take_step(live);
@@ -224,7 +227,8 @@ static void record_live(struct live *live)
 
 static const struct memory_log *live_now(struct live *live)
 {
-    if (++live->reads % live->reads_per_step == 0 && live->at + 1 < live->step_count) live->at++;
+    if (++live->reads % live->reads_per_leap == 0) live->at += live->steps_per_leap;
+    if (live->at >= live->step_count) live->at = live->step_count - 1;
     return &live->step[live->at];
 }
 
@@ -245,55 +249,80 @@ static int64_t live_size(void *context)
 
 /* Property: whenever a log is opened, however fast it grows meanwhile, what is read is the beginning of its history, at least up to where it stood
  * when the reading began, and nothing is reported. */
+static void open_live(struct live *live, size_t start)
+{
+    struct mpp_source source = {.read_at = live_read_at, .size = live_size, .context = live};
+    struct mpp_reader *r = NULL;
+    struct mpp_payload payload = {0};
+    uint64_t sequence = 0;
+    int is_whole = 1;
+
+    assert_int_equal(open_memory(&r, live->step[start].data, live->step[start].bytes), MPP_OK);
+    assert_int_equal(mpp_reader_damage_count(r), 0);
+    uint64_t stood = mpp_reader_block(r, mpp_reader_block_count(r) - 1)->header.sequence;
+    mpp_reader_free(r);
+
+    live->at = start;
+    live->reads = 0;
+    assert_int_equal(mpp_reader_open(&r, &source), MPP_OK);
+    assert_int_equal(mpp_reader_damage_count(r), 0);
+    for (size_t i = 0; i < mpp_reader_block_count(r); i++) {
+        const struct mpp_block_header *h = &mpp_reader_block(r, i)->header;
+        if (h->kind != MPP_BLOCK_EVENTS) continue;
+        assert_int_equal(h->sequence, ++sequence);
+        assert_true(is_whole); /* the one before */
+        assert_int_equal(mpp_reader_payload(r, i, &payload), MPP_OK);
+        assert_true(payload.bytes <= live->payload_bytes[sequence]);
+        assert_memory_equal(payload.data, live->payload[sequence], payload.bytes);
+        is_whole = payload.bytes == live->payload_bytes[sequence];
+    }
+    assert_true(sequence >= stood);
+    mpp_payload_release(&payload);
+    mpp_reader_free(r);
+}
+
 static void test_live(void **state)
 {
     static struct live live;
 
     (void)state;
     record_live(&live);
-    for (live.reads_per_step = 2; live.reads_per_step <= 40; live.reads_per_step++) {
-        for (size_t start = 0; start < live.step_count; start++) {
-            struct mpp_source source = {.read_at = live_read_at, .size = live_size, .context = &live};
-            struct mpp_reader *r = NULL;
-            struct mpp_payload payload = {0};
-            uint64_t sequence = 0, sealed = 0;
-            int is_whole = 1;
-
-            /* What stands in the file at the start. */
-            struct mpp_reader *before = NULL;
-            assert_int_equal(open_memory(&before, live.step[start].data, live.step[start].bytes), MPP_OK);
-            assert_int_equal(mpp_reader_damage_count(before), 0);
-            sealed = mpp_reader_block(before, mpp_reader_block_count(before) - 1)->header.sequence;
-            mpp_reader_free(before);
-
-            live.at = start;
-            live.reads = 0;
-            assert_int_equal(mpp_reader_open(&r, &source), MPP_OK);
-            assert_int_equal(mpp_reader_damage_count(r), 0);
-            for (size_t i = 0; i < mpp_reader_block_count(r); i++) {
-                const struct mpp_block_header *h = &mpp_reader_block(r, i)->header;
-                if (h->kind != MPP_BLOCK_EVENTS) continue;
-                assert_int_equal(h->sequence, ++sequence);
-                assert_true(is_whole); /* the one before */
-                assert_int_equal(mpp_reader_payload(r, i, &payload), MPP_OK);
-                assert_true(payload.bytes <= live.payload_bytes[sequence]);
-                assert_memory_equal(payload.data, live.payload[sequence], payload.bytes);
-                is_whole = payload.bytes == live.payload_bytes[sequence];
-            }
-            assert_true(sequence >= sealed);
-            mpp_payload_release(&payload);
-            mpp_reader_free(r);
-        }
-    }
+    for (live.reads_per_leap = 1; live.reads_per_leap <= 30; live.reads_per_leap++)
+        for (live.steps_per_leap = 1; live.steps_per_leap <= 14; live.steps_per_leap++)
+            for (size_t start = 0; start < live.step_count; start++) open_live(&live, start);
     for (size_t i = 0; i < live.step_count; i++) free(live.step[i].data);
     memory_log_release(&live.now);
+}
+
+/* A torn block whose header tells that no half holds it. */
+static void test_torn_elsewhere(void **state)
+{
+    struct memory_log m;
+    struct mpp_log_info info;
+    struct mpp_reader *r = NULL;
+    static const uint64_t sequences[] = {3, 4, 5, 6, 9};
+
+    (void)state;
+    small_log(&m, &info, SMALL_KILLED);
+    size_t end = m.bytes;
+    for (size_t i = 0; i < COUNT_OF(sequences); i++) {
+        unsigned char header[MPP_BLOCK_HEADER_BYTES];
+        struct mpp_block_header h = {.kind = MPP_BLOCK_EVENTS, .sequence = sequences[i], .stored_bytes = 10, .raw_bytes = 10, .alloc_count = 7};
+        mpp_block_header_encode(&h, header);
+        assert_int_equal(memory_write_at(&m, header, sizeof(header), end), MPP_OK);
+        assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
+        assert_int_equal(mpp_reader_damage_count(r), sequences[i] == 4 || sequences[i] == 5 ? 0 : 1);
+        if (mpp_reader_damage_count(r)) assert_int_equal(mpp_reader_damage(r, 0)->alloc_count, 7);
+        mpp_reader_free(r);
+    }
+    memory_log_release(&m);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_halves),      cmocka_unit_test(test_commit_words), cmocka_unit_test(test_wrong_sequences),
-        cmocka_unit_test(test_stale_behind_footer), cmocka_unit_test(test_live),
+        cmocka_unit_test(test_stale_behind_footer), cmocka_unit_test(test_live),         cmocka_unit_test(test_torn_elsewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
