@@ -10,6 +10,18 @@ static uint32_t *nodes; /* nodes[i] = node of the frame i + 1 from the root */
 static int last_depth;  /* how many of last_frames and nodes hold */
 static uint32_t depth_limit;
 
+/* Guesses of a frame's node: one look in a table that stays in cache, instead of one for the function and one for the node. A guess holds as long as
+ * its epoch does, which ends when a function dies or moves, since its VALUE may come back as another function's (on 3.1 one in six of eval'd methods
+ * did). */
+#define GUESS_COUNT 2048u
+struct guess {
+    VALUE frame;
+    uint32_t parent, line, node, epoch;
+};
+static struct guess guesses[GUESS_COUNT];
+static uint32_t epoch = 1;
+static uint32_t site_guesses[GUESS_COUNT]; /* ids */
+
 static uintptr_t last_thread_value;
 static uint32_t last_thread;
 static VALUE last_class_value;
@@ -18,6 +30,7 @@ static uint32_t last_class;
 int mpp_capture_init(uint32_t max_depth)
 {
     depth_limit = max_depth;
+    memset(site_guesses, 0, sizeof site_guesses);
     frames = calloc(max_depth + 1, sizeof *frames);
     last_frames = calloc(max_depth + 1, sizeof *last_frames);
     lines = calloc(max_depth + 1, sizeof *lines);
@@ -46,6 +59,7 @@ void mpp_capture_forget(void)
     last_depth = 0;
     last_thread_value = 0;
     last_class_value = 0;
+    epoch++;
 }
 
 /* Something of ours lives at `value`: its death must be noticed. 0 or -1. */
@@ -172,8 +186,16 @@ static int64_t current_stack(void)
             last_depth = 0;
             return node ? (int64_t)node : -1;
         }
+        struct guess *guess = &guesses[((frame >> 3) + node * 31u + (uint32_t)line * 7u) % GUESS_COUNT];
+        if (guess->frame == frame && guess->parent == node && guess->line == (uint32_t)line && guess->epoch == epoch) {
+            nodes[i] = node = guess->node;
+            continue;
+        }
+        *guess = (struct guess){.frame = frame, .parent = node, .line = (uint32_t)line};
         function = mpp_capture_function(frame);
         node = function ? child(node, function, line > 0 ? (uint32_t)line : 0) : 0;
+        guess->node = node;
+        guess->epoch = node ? epoch : 0;
         if (!node) {
             last_depth = 0;
             return -1;
@@ -198,13 +220,18 @@ static uint32_t intern_site(const struct mpp_site *site)
 {
     struct mpp_stacks *s = &mpp_recorder.stacks;
     struct mpp_journal *j = &mpp_recorder.journal;
+    uint32_t *guess = &site_guesses[(site->stack * 31u + site->class_id * 7u + site->type) % GUESS_COUNT], id = *guess;
     int fresh;
-    uint32_t id = mpp_stacks_site(s, site, &fresh);
 
+    /* A line allocates objects of several classes in turn: each has a guess of its own. Sites never end, so neither do the guesses. */
+    if (id && !memcmp(&s->sites[id], site, sizeof *site)) return id;
+    id = mpp_stacks_site(s, site, &fresh);
+    *guess = id;
     if (fresh) {
         unsigned char *p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
         if (!p) {
             mpp_stacks_undo_site(s);
+            *guess = 0;
             return 0;
         }
         mpp_journal_commit(j, mpp_encode_site(p, id, site->stack, site->class_id, site->type, site->thread, site->birth_bytes));

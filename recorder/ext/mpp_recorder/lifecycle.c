@@ -226,7 +226,8 @@ int mpp_start(const struct mpp_options *options, const char **why)
         return error;
     }
     error = mpp_log_file_start(&r->file);
-    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_singleton_class())) error = ENOMEM;
+    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_singleton_class()))
+        error = ENOMEM;
     if (error) {
         mpp_log_file_join(&r->file);
         mpp_log_file_close(&r->file);

@@ -101,7 +101,7 @@ uint32_t mpp_stacks_child_slowly(struct mpp_stacks *s, uint32_t parent, uint32_t
     return s->node_count;
 }
 
-uint32_t mpp_stacks_site_slowly(struct mpp_stacks *s, const struct mpp_site *site, int *fresh)
+uint32_t mpp_stacks_site(struct mpp_stacks *s, const struct mpp_site *site, int *fresh)
 {
     size_t i;
 
@@ -112,7 +112,6 @@ uint32_t mpp_stacks_site_slowly(struct mpp_stacks *s, const struct mpp_site *sit
     for (i = site_hash(site) & (s->site_table_capacity - 1); s->site_table[i]; i = (i + 1) & (s->site_table_capacity - 1)) {
         const struct mpp_site *o = &s->sites[s->site_table[i]];
         if (!memcmp(o, site, sizeof *site)) {
-            s->nodes[site->stack].last_site = s->site_table[i];
             return s->site_table[i];
         }
     }
@@ -124,7 +123,6 @@ uint32_t mpp_stacks_site_slowly(struct mpp_stacks *s, const struct mpp_site *sit
     }
     s->sites[++s->site_count] = *site;
     s->site_table[i] = s->site_count;
-    s->nodes[site->stack].last_site = s->site_count;
     *fresh = 1;
     return s->site_count;
 }
@@ -152,6 +150,5 @@ void mpp_stacks_undo_site(struct mpp_stacks *s)
     uint32_t id = s->site_count;
 
     undo(s->site_table, s->site_table_capacity, hash_of_site(s, id), id);
-    if (s->nodes[s->sites[id].stack].last_site == id) s->nodes[s->sites[id].stack].last_site = 0;
     s->site_count--;
 }

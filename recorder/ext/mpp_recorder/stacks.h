@@ -11,7 +11,6 @@
 struct mpp_node {
     uint32_t parent, function, line;
     uint32_t last_child; /* the child that was found last, a guess */
-    uint32_t last_site;  /* the site of this stack that was found last, a guess */
 };
 
 struct mpp_site {
@@ -45,18 +44,8 @@ static inline uint32_t mpp_stacks_child(struct mpp_stacks *s, uint32_t parent, u
     return mpp_stacks_child_slowly(s, parent, function, line, fresh);
 }
 
-uint32_t mpp_stacks_site_slowly(struct mpp_stacks *s, const struct mpp_site *site, int *fresh);
-
-static inline uint32_t mpp_stacks_site(struct mpp_stacks *s, const struct mpp_site *site, int *fresh)
-{
-    uint32_t guess = s->nodes[site->stack].last_site;
-    const struct mpp_site *g = &s->sites[guess];
-
-    *fresh = 0;
-    if (guess && g->class_id == site->class_id && g->thread == site->thread && g->type == site->type && g->birth_bytes == site->birth_bytes)
-        return guess;
-    return mpp_stacks_site_slowly(s, site, fresh);
-}
+/* The site like *site; *fresh when it is new. 0: no memory. */
+uint32_t mpp_stacks_site(struct mpp_stacks *s, const struct mpp_site *site, int *fresh);
 
 /* A new node or site could not be written: it is taken back, so that the next use writes it. Only the newest can be. */
 void mpp_stacks_undo_node(struct mpp_stacks *s);
