@@ -68,6 +68,9 @@ $(BUILD)/mppanalyze: $(BUILD)/analyzer/main.o $(BUILD)/libmppanalyzer.a $(BUILD)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
 	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
 
+# its own malloc, which fails on demand; private, lest the flags of all else change
+$(BUILD)/tests/unit/test_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=ZSTD_createCCtx,--wrap=ZSTD_createDCtx
+
 $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmppformats.a
 	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 

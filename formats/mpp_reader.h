@@ -66,6 +66,9 @@ int mpp_reader_has_footer(const struct mpp_reader *r);
 /* FORMAT.md §7: the greatest of all blocks' last times and the footer's (halves are decoded for it). */
 uint64_t mpp_reader_end_time_ns(const struct mpp_reader *r);
 
+/* The end time that the footer states; 0 without one. */
+uint64_t mpp_reader_footer_time_ns(const struct mpp_reader *r);
+
 /* A buffer that payloads are read into; reused from call to call. Zero-initialise; one per thread. */
 struct mpp_payload {
     unsigned char *data; /* the raw payload after a successful read */

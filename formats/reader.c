@@ -103,6 +103,7 @@ static int settle_footer(struct mpp_reader *r, const struct mpp_footer *footer, 
     damage.first_time_ns = damage.last_time_ns = r->end_time_ns;
     if (footer_error == MPP_ERR_NOT_A_LOG) return MPP_OK;
     if (footer_error) return mpp_reader_add_damage(r, &damage);
+    r->footer_time_ns = footer->end_time_ns;
     if (footer->end_time_ns > r->end_time_ns) r->end_time_ns = footer->end_time_ns;
     for (size_t i = r->block_count; i-- > 0;) {
         const struct mpp_block_ref *ref = &r->blocks[i];
@@ -289,6 +290,11 @@ int mpp_reader_has_footer(const struct mpp_reader *r)
 uint64_t mpp_reader_end_time_ns(const struct mpp_reader *r)
 {
     return r->end_time_ns;
+}
+
+uint64_t mpp_reader_footer_time_ns(const struct mpp_reader *r)
+{
+    return r->footer_time_ns;
 }
 
 size_t mpp_reader_damage_count(const struct mpp_reader *r)

@@ -30,6 +30,7 @@ struct mpp_reader {
     uint64_t log_bytes;
     uint64_t blocks_end; /* where blocks end: before the footer, if there is one */
     int has_footer;
+    uint64_t footer_time_ns;
     uint64_t end_time_ns;
 
     struct mpp_block_ref *blocks;

@@ -79,6 +79,7 @@ static void test_clean(void **state)
     assert_sequences(&l, "123");
     assert_int_equal(mpp_reader_log_bytes(r), m.bytes);
     assert_int_equal(mpp_reader_end_time_ns(r), 9000);
+    assert_int_equal(mpp_reader_footer_time_ns(r), 9000);
     assert_int_equal(l.info_hash, hash_info(&info));
     assert_null(mpp_reader_block(r, 7));
     assert_null(mpp_reader_damage(r, 0));
@@ -107,6 +108,7 @@ static void test_killed(void **state)
     assert_false(l.has_footer);
     assert_sequences(&l, "12345");
     assert_int_equal(mpp_reader_end_time_ns(r), 5100);
+    assert_int_equal(mpp_reader_footer_time_ns(r), 0);
 
     /* The halves are kept: what the process writes over them later changes nothing. */
     memset(m.data + info.journal_offset, 0xFF, 3 * SMALL_HALF_BYTES);
