@@ -1,5 +1,5 @@
 # A program that knows its own heap: records itself, makes objects of every kind, and at a mark writes what Ruby says is live of what was allocated since the
-# start, by class: {class name: [objects, bytes]}. Run by truth_test.rb: ruby truth.rb LOG OUT [compact]
+# start, by class: {class name: [objects, bytes]}. Run by truth_test.rb: ruby truth.rb LOG OUT [compact] [auto_compact] [threads]
 require "objspace"
 require "json"
 require "set"
@@ -8,8 +8,10 @@ require "stringio"
 require "strscan"
 require_relative "../../../recorder/lib/mpp_recorder"
 
-LOG, OUT, COMPACT = ARGV
+LOG, OUT, *MODES = ARGV
 CLASS_OF = Kernel.instance_method(:class)
+SINGLETON = Class.instance_method(:singleton_class?)
+GC.auto_compact = true if MODES.include?("auto_compact")
 
 class Plain; def initialize(n) = (@a = "plain #{n}"; @b = [n] * (n % 7)); end
 class Wide; def initialize = 20.times { |i| instance_variable_set("@v#{i}", i.to_s * 30) }; end
@@ -22,20 +24,31 @@ class MyError < StandardError; end
 Point = Struct.new(:x, :y)
 Big = Struct.new(*(:a..:t).to_a)
 
+# Puts a mark and counts, without an allocation in between once it has run: the caches of its calls are objects too.
+BEGINS = "work begins"
+ENDS = "work ends"
+def begins = MppRecorder.mark(BEGINS) && GC.stat(:total_allocated_objects)
+def ends = GC.stat(:total_allocated_objects).tap { MppRecorder.mark(ENDS) }
+
 # All that the counting needs is allocated before the start.
 counts = Hash.new(0).compare_by_identity
 bytes = Hash.new(0).compare_by_identity
 before = {}.compare_by_identity
-keep = []
+keeps = []
+singletons = 0
 look = ->(object) { before[object] = true }
 count = lambda do |object|
   next if before.key?(object)
   klass = CLASS_OF.bind_call(object)
+  if Class.equal?(klass) && SINGLETON.bind_call(object)
+    singletons += 1
+    next
+  end
   counts[klass] += 1
   bytes[klass] += ObjectSpace.memsize_of(object)
 end
-make = lambda do
-  500.times do |n|
+make = lambda do |keep, rounds|
+  rounds.times do |n|
     keep << Plain.new(n) << Wide.new << NamedByTrick.new << Point.new(n, "p#{n}") << Big.new(*(1..20).map(&:to_s))
     keep << "short#{n}" << "long " * n << MyString.new("mine" * 40) << "shared #{"x" * 100}"[3..]
     grown = []
@@ -63,11 +76,20 @@ make = lambda do
   keep.each { |o| o.concat([1] * 50) if Array === o && o.size.odd? }
   keep.each { |o| 30.times { |i| o["late#{i}"] = i } if Hash === o }
 end
+make_all = lambda do
+  if MODES.include?("threads")
+    4.times.map { Thread.new { make.call(keeps << [] && keeps.last, 125) } }.each(&:join)
+  else
+    make.call(keeps << [] && keeps.last, 500)
+  end
+end
 # One of everything, so that constants, caches, autoloads and the recorder's own symbols are there.
-make.call
-keep.clear
+make_all.call
+keeps.clear
 MppRecorder.start(path: "#{LOG}.warm")
 MppRecorder.stats
+begins
+ends
 MppRecorder.mark("warm", measure: true)
 MppRecorder.stop
 File.delete("#{LOG}.warm")
@@ -78,12 +100,10 @@ ObjectSpace.each_object(BasicObject, &look)
 stats = allocated_before = allocated_after = freed_before = nil
 MppRecorder.start(path: LOG)
 freed_before = GC.stat(:total_freed_objects)
-MppRecorder.mark("work begins")
-allocated_before = GC.stat(:total_allocated_objects)
-make.call
-GC.compact if COMPACT
-allocated_after = GC.stat(:total_allocated_objects)
-MppRecorder.mark("work ends")
+allocated_before = begins
+make_all.call
+GC.compact if MODES.include?("compact")
+allocated_after = ends
 3.times { GC.start }
 GC.disable
 # Names are asked at safe points, which allocates: have that behind us when Ruby counts.
@@ -93,10 +113,11 @@ counts.clear
 bytes.clear
 MppRecorder.flush
 MppRecorder.mark("truth", measure: true)
+singletons = 0
 ObjectSpace.each_object(BasicObject, &count)
-GC.enable
 stats = MppRecorder.stats
 freed_after = GC.stat(:total_freed_objects)
+GC.enable
 MppRecorder.stop
 
 names = Module.instance_method(:name)
@@ -106,4 +127,5 @@ counts.each do |klass, n|
   rows[name][0] += n
   rows[name][1] += bytes[klass]
 end
-File.write(OUT, JSON.generate(rows: rows, stats: stats, allocated: allocated_after - allocated_before, freed: freed_after - freed_before))
+File.write(OUT, JSON.generate(rows: rows, singletons: singletons, stats: stats, allocated: allocated_after - allocated_before,
+                              freed: freed_after - freed_before))
