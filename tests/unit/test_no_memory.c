@@ -1,5 +1,6 @@
 /* Property: whichever allocation fails, writer and reader say MPP_ERR_NO_MEMORY, leak nothing (LeakSanitizer watches), and can be asked again.
  * The linker puts these in place of malloc and its kin (Makefile); of zstd's own allocations, contexts stand for all. */
+#include "formats/wire.h"
 #include "memory_log.h"
 #include <zstd.h>
 
@@ -143,6 +144,14 @@ static void test_reader(void **state)
     read_with_failures(&m);
     memory_log_release(&m);
     small_log(&m, &info, SMALL_KILLED);
+    read_with_failures(&m);
+    /* So many blocks that the list has to grow for the first half. */
+    for (int i = 0; i < 11; i++) {
+        struct mpp_block_header h = {.kind = 9, .payload_checksum = XXH3_64bits("", 0)};
+        unsigned char header[MPP_BLOCK_HEADER_BYTES];
+        mpp_block_header_encode(&h, header);
+        assert_int_equal(memory_write_at(&m, header, sizeof(header), m.bytes), MPP_OK);
+    }
     read_with_failures(&m);
     m.data[info.first_block_offset] ^= 1;
     m.data[info.journal_offset + SMALL_HALF_BYTES] ^= 1;
