@@ -71,6 +71,51 @@ int history_next(struct history *h, struct mpp_record *r)
     }
 }
 
+/* Whether the headers' times tell a plausible story; *last: the last block of the history. */
+static int headers_agree(const struct log *l, size_t *last)
+{
+    uint64_t reached = 0;
+
+    *last = SIZE_MAX;
+    for (size_t i = 0; i < mpp_reader_block_count(l->reader); i++) {
+        const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
+        if (b->header.kind != MPP_BLOCK_EVENTS) continue;
+        *last = i;
+        if (b->in_journal) return 0; /* of a half only its records tell the time; few logs have more than two */
+        if (b->header.first_time_ns < reached || b->header.last_time_ns < b->header.first_time_ns) return 0;
+        reached = b->header.last_time_ns;
+    }
+    return mpp_reader_damage_count(l->reader) == 0;
+}
+
+int history_settle_end(struct log *l)
+{
+    struct history h;
+    struct mpp_record r;
+    size_t last;
+    int got, trusted = headers_agree(l, &last);
+
+    history_init(&h, l);
+    if (trusted && last != SIZE_MAX) {
+        h.next_block = last;
+        while ((got = history_next(&h, &r)) == 1) {
+        }
+        trusted = got == 0 && h.time_ns == mpp_reader_block(l->reader, last)->header.last_time_ns;
+        history_release(&h);
+        history_init(&h, l);
+    }
+    got = 0;
+    if (!trusted) {
+        while ((got = history_next(&h, &r)) == 1) {
+        }
+        l->end_time_ns = h.time_ns;
+        if (l->proc_time_ns > l->end_time_ns) l->end_time_ns = l->proc_time_ns;
+        if (mpp_reader_footer_time_ns(l->reader) > l->end_time_ns) l->end_time_ns = mpp_reader_footer_time_ns(l->reader);
+    }
+    history_release(&h);
+    return got;
+}
+
 void history_fail(const struct log *l, int error)
 {
     if (error == MPP_ERR_IO) {

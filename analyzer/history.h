@@ -28,6 +28,10 @@ int history_close_block(struct history *h, int malformed);
 /* The next record; position and time are then its own. 1, 0 at the end, or an error. */
 int history_next(struct history *h, struct mpp_record *r);
 
+/* Makes sure of l->end_time_ns. What the block headers say is taken when it agrees with itself and with the last block; on a damaged log, or one
+ * whose numbers do not fit, the whole history is read for it. 0 or an error. */
+int history_settle_end(struct log *l);
+
 /* A short message for an error of reading `l`'s history. */
 void history_fail(const struct log *l, int error);
 

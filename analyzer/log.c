@@ -6,22 +6,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A PROC record's keys: the last values, and the memory's course. */
-static int note_proc(struct log *l, struct mpp_record *r, uint64_t time_ns)
+int statistics_add(struct statistics *s, struct mpp_record *r, uint64_t time_ns, uint64_t order)
 {
     uint64_t key, value;
 
     while (mpp_record_pair(r, &key, &value)) {
-        if (key < PROC_KEYS) {
-            l->proc_last[key] = value;
-            l->proc_known[key] = 1;
-        }
-        if (key != MPP_PROC_RSS_BYTES) continue;
-        if (array_reserve((void **)&l->procs, &l->proc_capacity, l->proc_count + 1, sizeof *l->procs)) return MPP_ERR_NO_MEMORY;
-        l->procs[l->proc_count++] = (struct proc_sample){.time_ns = time_ns, .rss_bytes = value};
+        if (array_reserve((void **)&s->list, &s->capacity, s->count + 1, sizeof *s->list)) return MPP_ERR_NO_MEMORY;
+        s->list[s->count++] = (struct statistic){.time_ns = time_ns, .key = key, .value = value, .order = order};
     }
     return 0;
 }
+
+static int by_time(const void *a, const void *b)
+{
+    const struct statistic *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+int log_statistics(const struct log *l, const struct statistics *history, struct statistics *out)
+{
+    size_t all = l->statistics.count + history->count;
+
+    *out = (struct statistics){0};
+    if (all == 0) return 0;
+    if (array_reserve((void **)&out->list, &out->capacity, all, sizeof *out->list)) return MPP_ERR_NO_MEMORY;
+    if (history->count) memcpy(out->list, history->list, history->count * sizeof *out->list);
+    if (l->statistics.count) memcpy(out->list + history->count, l->statistics.list, l->statistics.count * sizeof *out->list);
+    out->count = all;
+    qsort(out->list, all, sizeof *out->list, by_time);
+    return 0;
+}
+
+/* Behind those of the history, which count up from 0. */
+#define ASIDE_ORDER (UINT64_C(1) << 62)
 
 /* The blocks that are no history. Of META, INDEX and later kinds only the soundness matters here. */
 static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
@@ -38,21 +57,14 @@ static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
     while ((got = mpp_decoder_next(&d, &r)) == 1) {
         error = 0;
         if (b->header.kind == MPP_BLOCK_PROC) {
-            if (d.time_ns > l->end_time_ns) l->end_time_ns = d.time_ns;
-            if (r.kind == MPP_PROC) error = note_proc(l, &r, d.time_ns);
+            if (d.time_ns > l->proc_time_ns) l->proc_time_ns = d.time_ns;
+            if (r.kind == MPP_PROC) error = statistics_add(&l->statistics, &r, d.time_ns, ASIDE_ORDER + l->statistics.count);
         } else if (is_definition(r.kind)) {
             error = definitions_apply(&l->definitions, &r, FROM_DEFINITIONS);
         }
         if (error) return error;
     }
     return got < 0 ? log_report_damage(l, i, MPP_DAMAGE_RECORD) : 0;
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct proc_sample *x = a, *y = b;
-
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
 int log_open_source(struct log *l, const char *path, const struct mpp_source *source)
@@ -79,7 +91,7 @@ int log_open_source(struct log *l, const char *path, const struct mpp_source *so
         log_close(l);
         return error;
     }
-    if (l->proc_count) qsort(l->procs, l->proc_count, sizeof *l->procs, by_time);
+    if (l->proc_time_ns > l->end_time_ns) l->end_time_ns = l->proc_time_ns;
     return 0;
 }
 
@@ -125,7 +137,7 @@ void log_close(struct log *l)
     definitions_release(&l->definitions);
     mpp_reader_free(l->reader);
     free(l->reported);
-    free(l->procs);
+    free(l->statistics.list);
     *l = (struct log){0};
 }
 

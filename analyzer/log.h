@@ -5,11 +5,16 @@
 #include "analyzer/definitions.h"
 #include "formats/mpp_reader.h"
 
-struct proc_sample {
-    uint64_t time_ns, rss_bytes;
+/* One number of a PROC record. */
+struct statistic {
+    uint64_t time_ns, key, value;
+    uint64_t order; /* of equal times: those of the history first, then as they stand */
 };
 
-#define PROC_KEYS 64 /* keys up to here are kept by number */
+struct statistics {
+    struct statistic *list;
+    size_t count, capacity;
+};
 
 struct log {
     const char *path; /* the caller's */
@@ -19,11 +24,9 @@ struct log {
     uint64_t end_time_ns;
     unsigned char *reported; /* by block: damage was told to the reader */
 
-    struct proc_sample *procs;
-    size_t proc_count, proc_capacity;
-    uint64_t proc_last[PROC_KEYS];
-    unsigned char proc_known[PROC_KEYS];
-    uint64_t raw_bytes; /* of all blocks' payloads, by their headers */
+    struct statistics statistics; /* of PROC blocks, in the order of the file */
+    uint64_t proc_time_ns;        /* the greatest time in them */
+    uint64_t raw_bytes;           /* of all blocks' payloads, by their headers */
 };
 
 /* Opens `path` ("-" is no log). 0, or an error after a message on stderr that names it. */
@@ -31,6 +34,11 @@ int log_open(struct log *l, const char *path);
 /* The same over any source, which is taken over; no message. */
 int log_open_source(struct log *l, const char *path, const struct mpp_source *source);
 void log_close(struct log *l);
+
+/* Takes the pairs of a PROC record. 0 or MPP_ERR_NO_MEMORY. */
+int statistics_add(struct statistics *s, struct mpp_record *r, uint64_t time_ns, uint64_t order);
+/* Those of the whole log by time, into *out (the caller frees out->list): of its PROC blocks, and `history`'s. 0 or MPP_ERR_NO_MEMORY. */
+int log_statistics(const struct log *l, const struct statistics *history, struct statistics *out);
 
 /* Damage of block `i` that reading it has shown, once for each block. 0 or MPP_ERR_NO_MEMORY. */
 int log_report_damage(struct log *l, size_t i, enum mpp_damage_kind kind);

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the definitions of the blocks from the open one on, ahead of the replay: a site is used that none has defined yet. The definition may be lost, or stand
- * in the trailer, or come late in a log that no recorder of ours wrote: definitions hold for all of a log. */
+/* Reads the definitions of the blocks from the open one on, ahead of the replay: a site is used that none has defined yet. The definition may be
+ * lost, or stand in the trailer, or come late in a log that no recorder of ours wrote: definitions hold for all of a log. */
 static int complete_definitions(void *context)
 {
     struct replay *r = context;
@@ -36,13 +36,14 @@ void replay_release(struct replay *r)
 {
     for (size_t i = 0; i < r->mark_count; i++) free(r->marks[i].name);
     free(r->marks);
+    free(r->statistics.list);
     heap_release(&r->heap);
     history_release(&r->history);
 }
 
 static int note_mark(struct replay *r, const struct mpp_record *record)
 {
-    if (!r->keep_marks) return 0;
+    if (!r->keep_all) return 0;
     if (array_reserve((void **)&r->marks, &r->mark_capacity, r->mark_count + 1, sizeof *r->marks)) return MPP_ERR_NO_MEMORY;
     char *name = malloc(record->text_bytes + 1);
     if (!name) return MPP_ERR_NO_MEMORY;
@@ -95,6 +96,11 @@ static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_
     case MPP_MARK:
         error = note_mark(r, record);
         break;
+    case MPP_PROC: {
+        struct mpp_record pairs = *record;
+        if (r->keep_all) error = statistics_add(&r->statistics, &pairs, r->history.time_ns, r->statistics.count);
+        break;
+    }
     case MPP_CLOCK:
         r->wall_unix_ns = record->a;
         r->wall_time_ns = r->history.time_ns;

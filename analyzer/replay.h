@@ -30,8 +30,9 @@ struct replay {
     uint64_t sample_period;
     struct replay_mark *marks;
     size_t mark_count, mark_capacity;
-    int keep_marks;
-    int definitions_complete; /* those of the whole log were read ahead */
+    struct statistics statistics; /* of PROC records in the history */
+    int keep_all;                 /* marks and statistics are kept */
+    int definitions_complete;     /* those of the whole log were read ahead */
 };
 
 void replay_init(struct replay *r, struct log *l);

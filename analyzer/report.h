@@ -9,7 +9,8 @@
 /* A moment, found. */
 struct report_point {
     const char *spec;
-    uint64_t position, time_ns, wall_unix_ns;
+    uint64_t position, time_ns;    /* time of the record before it */
+    uint64_t now_ns, wall_unix_ns; /* the moment itself, which may be later */
 };
 
 /* All objects that share what a sample of a profile tells of them. */

@@ -69,10 +69,10 @@ char *utf8_scrub(const char *s, size_t bytes, size_t *length)
     return out;
 }
 
-size_t utf8_columns(const char *s)
+size_t utf8_columns(const char *s, size_t bytes)
 {
     size_t n = 0;
 
-    for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+    for (size_t i = 0; i < bytes; i++) n += ((unsigned char)s[i] & 0xC0) != 0x80;
     return n;
 }

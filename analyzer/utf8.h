@@ -11,6 +11,6 @@ int utf8_is_valid(const char *s, size_t bytes);
 /* A copy with U+FFFD in place of each invalid sequence, malloc'ed, with a zero byte behind it; its length in *length. NULL: no memory. */
 char *utf8_scrub(const char *s, size_t bytes, size_t *length);
 /* Columns that `s` (valid UTF-8) takes on a terminal, roughly: one for each character. */
-size_t utf8_columns(const char *s);
+size_t utf8_columns(const char *s, size_t bytes);
 
 #endif

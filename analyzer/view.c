@@ -6,6 +6,12 @@ int view_open(struct view *v, const struct options *o)
 {
     *v = (struct view){.opened = 0};
     if (log_open(&v->log, o->log)) return -1;
+    int error = history_settle_end(&v->log);
+    if (error) {
+        history_fail(&v->log, error);
+        log_close(&v->log);
+        return -1;
+    }
     replay_init(&v->replay, &v->log);
     v->opened = 1;
     return 0;
@@ -34,8 +40,11 @@ int view_go(struct view *v, struct moment m, const struct time_spec *t, struct r
     /* A time between two records is a moment all the same: the wall clock went on. */
     uint64_t now = m.time_ns <= v->log.end_time_ns ? m.time_ns : h->time_ns;
     if (t->kind == TIME_END) now = v->log.end_time_ns;
-    *at = (struct report_point){
-        .spec = t->text, .position = h->position, .time_ns = h->position ? h->time_ns : 0, .wall_unix_ns = replay_wall_ns(&v->replay, now)};
+    *at = (struct report_point){.spec = t->text,
+                                .position = h->position,
+                                .time_ns = h->position ? h->time_ns : 0,
+                                .now_ns = now,
+                                .wall_unix_ns = replay_wall_ns(&v->replay, now)};
     return 0;
 }
 
