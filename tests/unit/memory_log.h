@@ -7,6 +7,7 @@
 #include "formats/mpp_reader.h"
 #include "formats/mpp_record_encode.h"
 #include "formats/mpp_writer.h"
+#include "formats/wire.h"
 #include "unit.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -196,6 +197,86 @@ static inline void list_log(struct mpp_reader *r, struct listing *l)
         l->hash[l->count++] = XXH3_64bits_withSeed(payload.data, payload.bytes, h->first_serial * 31 + h->first_time_ns);
     }
     mpp_payload_release(&payload);
+}
+
+/* Keeps of a listing what is history: the EVENTS blocks. */
+static inline void keep_events(struct listing *l)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->kind[i] != MPP_BLOCK_EVENTS) continue;
+        l->kind[kept] = l->kind[i];
+        l->sequence[kept] = l->sequence[i];
+        l->hash[kept++] = l->hash[i];
+    }
+    l->count = kept;
+}
+
+static inline void open_and_list(const struct memory_log *m, struct listing *l)
+{
+    struct mpp_reader *r = NULL;
+
+    assert_int_equal(open_memory(&r, m->data, m->bytes), MPP_OK);
+    list_log(r, l);
+    mpp_reader_free(r);
+}
+
+static inline void assert_sequences(const struct listing *l, const char *wanted)
+{
+    char got[MAX_LISTED + 1] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->count; i++)
+        if (l->kind[i] == MPP_BLOCK_EVENTS) got[n++] = (char)('0' + l->sequence[i]);
+    assert_string_equal(got, wanted);
+}
+
+/* Index of the EVENTS block of that sequence. */
+static inline size_t find_events(const struct mpp_reader *r, uint64_t sequence)
+{
+    for (size_t i = 0; i < mpp_reader_block_count(r); i++) {
+        const struct mpp_block_header *h = &mpp_reader_block(r, i)->header;
+        if (h->kind == MPP_BLOCK_EVENTS && h->sequence == sequence) return i;
+    }
+    fail_msg("no block of that sequence");
+    return 0;
+}
+
+/* Where the EVENTS block of that sequence stands, header and payload. */
+static inline void locate(const struct memory_log *m, uint64_t sequence, size_t *offset, size_t *bytes)
+{
+    struct mpp_reader *r = NULL;
+
+    assert_int_equal(open_memory(&r, m->data, m->bytes), MPP_OK);
+    const struct mpp_block_ref *ref = mpp_reader_block(r, find_events(r, sequence));
+    *offset = (size_t)ref->offset;
+    *bytes = (size_t)ref->header.header_bytes + ref->header.stored_bytes;
+    mpp_reader_free(r);
+}
+
+/* Puts a block of any header and stored bytes at the end of a log without an end. */
+static inline void put_raw_block(struct memory_log *m, struct mpp_block_header h, const void *stored, size_t stored_bytes)
+{
+    unsigned char header[MPP_BLOCK_HEADER_BYTES];
+
+    h.stored_bytes = (uint32_t)stored_bytes;
+    h.payload_checksum = XXH3_64bits(stored, stored_bytes);
+    mpp_block_header_encode(&h, header);
+    assert_int_equal(memory_write_at(m, header, sizeof(header), m->bytes), MPP_OK);
+    assert_int_equal(memory_write_at(m, stored, stored_bytes, m->bytes), MPP_OK);
+}
+
+static inline void start_log(struct memory_log *m)
+{
+    struct mpp_sink sink = memory_sink(m);
+    struct mpp_log_info info;
+    struct mpp_writer *w = NULL;
+
+    *m = (struct memory_log){0};
+    small_info(&info, 0);
+    assert_int_equal(mpp_writer_new(&w, &sink, &info, SMALL_MAX_BYTES), MPP_OK);
+    mpp_writer_free(w);
 }
 
 #endif

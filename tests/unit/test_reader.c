@@ -1,66 +1,9 @@
-#include "formats/wire.h"
 #include "memory_log.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
-
-/* Keeps of a listing what is history: the EVENTS blocks. */
-static void keep_events(struct listing *l)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < l->count; i++) {
-        if (l->kind[i] != MPP_BLOCK_EVENTS) continue;
-        l->kind[kept] = l->kind[i];
-        l->sequence[kept] = l->sequence[i];
-        l->hash[kept++] = l->hash[i];
-    }
-    l->count = kept;
-}
-
-static void open_and_list(const struct memory_log *m, struct listing *l)
-{
-    struct mpp_reader *r = NULL;
-
-    assert_int_equal(open_memory(&r, m->data, m->bytes), MPP_OK);
-    list_log(r, l);
-    mpp_reader_free(r);
-}
-
-static void assert_sequences(const struct listing *l, const char *wanted)
-{
-    char got[MAX_LISTED + 1] = "";
-    size_t n = 0;
-
-    for (size_t i = 0; i < l->count; i++)
-        if (l->kind[i] == MPP_BLOCK_EVENTS) got[n++] = (char)('0' + l->sequence[i]);
-    assert_string_equal(got, wanted);
-}
-
-/* Index of the EVENTS block of that sequence. */
-static size_t find_events(const struct mpp_reader *r, uint64_t sequence)
-{
-    for (size_t i = 0; i < mpp_reader_block_count(r); i++) {
-        const struct mpp_block_header *h = &mpp_reader_block(r, i)->header;
-        if (h->kind == MPP_BLOCK_EVENTS && h->sequence == sequence) return i;
-    }
-    fail_msg("no block of that sequence");
-    return 0;
-}
-
-/* Where the EVENTS block of that sequence stands, header and payload. */
-static void locate(const struct memory_log *m, uint64_t sequence, size_t *offset, size_t *bytes)
-{
-    struct mpp_reader *r = NULL;
-
-    assert_int_equal(open_memory(&r, m->data, m->bytes), MPP_OK);
-    const struct mpp_block_ref *ref = mpp_reader_block(r, find_events(r, sequence));
-    *offset = (size_t)ref->offset;
-    *bytes = (size_t)ref->header.header_bytes + ref->header.stored_bytes;
-    mpp_reader_free(r);
-}
 
 static void test_clean(void **state)
 {
@@ -285,61 +228,6 @@ static void test_torn_block(void **state)
     memory_log_release(&m);
 }
 
-/* A block of which the header is gone: the numbers on both sides tell what is lost. */
-static void test_lost_block(void **state)
-{
-    struct memory_log m;
-    struct mpp_log_info info;
-    struct mpp_reader *r = NULL;
-    struct listing l;
-    size_t offset, bytes;
-
-    (void)state;
-    small_log(&m, &info, SMALL_CLEAN);
-    locate(&m, 2, &offset, &bytes);
-    memset(m.data + offset, 'M', bytes);
-    memcpy(m.data + offset + 30, "MPPBMPPB", 8); /* no block, for all that */
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-    assert_int_equal(mpp_reader_damage_count(r), 1);
-    const struct mpp_damage *d = mpp_reader_damage(r, 0);
-    assert_int_equal(d->kind, MPP_DAMAGE_BLOCK);
-    assert_int_equal(d->offset, offset);
-    assert_int_equal(d->end_offset, offset + bytes);
-    assert_int_equal(d->sequence, 2);
-    assert_int_equal(d->alloc_count, 22);
-    assert_false(d->counts_known);
-    assert_int_equal(d->first_time_ns, 1100);
-    assert_int_equal(d->last_time_ns, 3000);
-    list_log(r, &l);
-    assert_sequences(&l, "13");
-    mpp_reader_free(r);
-    memory_log_release(&m);
-}
-
-/* A block that is gone without a trace. */
-static void test_missing_block(void **state)
-{
-    struct memory_log m;
-    struct mpp_log_info info;
-    struct mpp_reader *r = NULL;
-    size_t offset, bytes;
-
-    (void)state;
-    small_log(&m, &info, SMALL_KILLED);
-    locate(&m, 2, &offset, &bytes);
-    memmove(m.data + offset, m.data + offset + bytes, m.bytes - offset - bytes);
-    m.bytes -= bytes;
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-    assert_int_equal(mpp_reader_damage_count(r), 1);
-    const struct mpp_damage *d = mpp_reader_damage(r, 0);
-    assert_int_equal(d->kind, MPP_DAMAGE_BLOCK);
-    assert_int_equal(d->offset, d->end_offset);
-    assert_int_equal(d->sequence, 2);
-    assert_int_equal(d->alloc_count, 22);
-    mpp_reader_free(r);
-    memory_log_release(&m);
-}
-
 static void test_damaged_payload(void **state)
 {
     struct memory_log m;
@@ -365,30 +253,6 @@ static void test_damaged_payload(void **state)
     mpp_payload_release(&payload);
     mpp_reader_free(r);
     memory_log_release(&m);
-}
-
-/* Puts a block of any header and stored bytes at the end of a log without an end. */
-static void put_raw_block(struct memory_log *m, struct mpp_block_header h, const void *stored, size_t stored_bytes)
-{
-    unsigned char header[MPP_BLOCK_HEADER_BYTES];
-
-    h.stored_bytes = (uint32_t)stored_bytes;
-    h.payload_checksum = XXH3_64bits(stored, stored_bytes);
-    mpp_block_header_encode(&h, header);
-    assert_int_equal(memory_write_at(m, header, sizeof(header), m->bytes), MPP_OK);
-    assert_int_equal(memory_write_at(m, stored, stored_bytes, m->bytes), MPP_OK);
-}
-
-static void start_log(struct memory_log *m)
-{
-    struct mpp_sink sink = memory_sink(m);
-    struct mpp_log_info info;
-    struct mpp_writer *w = NULL;
-
-    *m = (struct memory_log){0};
-    small_info(&info, 0);
-    assert_int_equal(mpp_writer_new(&w, &sink, &info, SMALL_MAX_BYTES), MPP_OK);
-    mpp_writer_free(w);
 }
 
 /* Sound headers over payloads that are not what they say. */
@@ -437,118 +301,6 @@ static void test_hostile_payloads(void **state)
         assert_int_equal(mpp_reader_payload(r, i, &payload), i == 1 || i == h.sequence ? MPP_OK : MPP_ERR_DAMAGED);
     mpp_payload_release(&payload);
     mpp_reader_free(r);
-    memory_log_release(&m);
-}
-
-/* Blocks in wrong order are reported; later kinds of blocks, and longer headers, are not. */
-static void test_order_and_kinds(void **state)
-{
-    struct memory_log m;
-    struct mpp_reader *r = NULL;
-    struct mpp_block_header h = {.kind = MPP_BLOCK_EVENTS, .sequence = 1, .first_serial = 1, .alloc_count = 10};
-    unsigned char longer[88];
-
-    (void)state;
-    start_log(&m);
-    put_raw_block(&m, h, "", 0);
-    put_raw_block(&m, h, "", 0); /* again: damaged */
-    h.sequence = 2, h.first_serial = 10;
-    put_raw_block(&m, h, "", 0); /* a serial that has been reached: damaged */
-    h.first_serial = MPP_MAX_SERIAL + 2;
-    put_raw_block(&m, h, "", 0); /* beyond all serials: damaged */
-    h.first_serial = 11, h.last_time_ns = UINT64_C(1) << 63;
-    put_raw_block(&m, h, "", 0); /* beyond all times: damaged */
-    h.last_time_ns = 5;
-    put_raw_block(&m, h, "", 0); /* sound */
-    h.kind = 200, h.sequence = 0, h.first_serial = UINT64_MAX, h.last_time_ns = UINT64_MAX;
-    put_raw_block(&m, h, "x", 1);
-    h = (struct mpp_block_header){.kind = MPP_BLOCK_EVENTS, .sequence = 3, .first_serial = 100, .last_time_ns = 7};
-    mpp_block_header_encode(&h, longer);
-    mpp_put_u16(longer + 6, sizeof(longer));
-    mpp_put_u64(longer + 64, XXH3_64bits("", 0));
-    mpp_put_u64(longer + sizeof(longer) - 8, XXH3_64bits(longer, sizeof(longer) - 8));
-    assert_int_equal(memory_write_at(&m, longer, sizeof(longer), m.bytes), MPP_OK);
-
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-    assert_int_equal(mpp_reader_damage_count(r), 4);
-    for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(mpp_reader_damage(r, i)->kind, MPP_DAMAGE_BLOCK);
-        assert_int_equal(mpp_reader_damage(r, i)->counts_known, 1);
-        assert_int_equal(mpp_reader_damage(r, i)->end_offset - mpp_reader_damage(r, i)->offset, MPP_BLOCK_HEADER_BYTES);
-    }
-    assert_int_equal(mpp_reader_block_count(r), 5);
-    assert_int_equal(mpp_reader_block(r, 2)->header.first_serial, 11);
-    assert_int_equal(mpp_reader_block(r, 3)->header.kind, 200);
-    assert_int_equal(mpp_reader_block(r, 4)->header.sequence, 3);
-    assert_int_equal(mpp_reader_end_time_ns(r), 7);
-    mpp_reader_free(r);
-    memory_log_release(&m);
-}
-
-/* The search goes through long rubbish, and finds a header wherever it stands against the pieces that are searched. */
-static void test_long_search(void **state)
-{
-    const size_t piece = 1u << 20;
-    struct memory_log m;
-    struct mpp_block_header h = {.kind = MPP_BLOCK_EVENTS, .sequence = 1, .first_serial = 1};
-
-    (void)state;
-    for (size_t rubbish = 2 * piece - 90; rubbish <= 2 * piece + 10; rubbish += 3) {
-        struct mpp_reader *r = NULL;
-        start_log(&m);
-        size_t start = m.bytes;
-        unsigned char *bytes = malloc(rubbish);
-        assert_non_null(bytes);
-        memset(bytes, 'P', rubbish);
-        for (size_t i = 0; i < piece / 2; i += 997) memcpy(bytes + i, "MPPB\1\1\x50", 8);
-        assert_int_equal(memory_write_at(&m, bytes, rubbish, start), MPP_OK);
-        free(bytes);
-        put_raw_block(&m, h, "", 0);
-        put_raw_block(&m, (struct mpp_block_header){.kind = MPP_BLOCK_EVENTS, .sequence = 2, .first_serial = 1}, "", 0);
-        assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-        assert_int_equal(mpp_reader_damage_count(r), 1);
-        assert_int_equal(mpp_reader_damage(r, 0)->offset, start);
-        assert_int_equal(mpp_reader_damage(r, 0)->end_offset, start + rubbish);
-        assert_int_equal(mpp_reader_damage(r, 0)->sequence, 0); /* no block is missing */
-        assert_int_equal(mpp_reader_block_count(r), 3);
-        mpp_reader_free(r);
-        memory_log_release(&m);
-    }
-}
-
-/* A damaged header: META tells the same; the journal is not read. */
-static void test_salvage(void **state)
-{
-    struct memory_log m;
-    struct mpp_log_info info;
-    struct listing whole, l;
-    struct mpp_reader *r = NULL;
-
-    (void)state;
-    small_log(&m, &info, SMALL_KILLED);
-    open_and_list(&m, &whole);
-    m.data[2000] ^= 1;
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-    list_log(r, &l);
-    assert_int_equal(l.damages, 1);
-    assert_int_equal(mpp_reader_damage(r, 0)->kind, MPP_DAMAGE_HEADER);
-    assert_int_equal(mpp_reader_damage(r, 0)->end_offset, info.first_block_offset);
-    assert_sequences(&l, "123");
-    assert_true(l.info_hash == whole.info_hash);
-    assert_int_equal(mpp_reader_info(r)->first_block_offset, info.first_block_offset);
-    mpp_reader_free(r);
-
-    /* META gone too: the blocks are there all the same. */
-    m.data[info.first_block_offset] ^= 1;
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
-    list_log(r, &l);
-    assert_sequences(&l, "123");
-    assert_int_equal(mpp_reader_info(r)->sample_period, 1);
-    mpp_reader_free(r);
-
-    /* And no block at all. */
-    memset(m.data + info.first_block_offset, 0, m.bytes - info.first_block_offset);
-    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_ERR_DAMAGED);
     memory_log_release(&m);
 }
 
@@ -630,12 +382,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),           cmocka_unit_test(test_killed),           cmocka_unit_test(test_flips_of_clean),
-        cmocka_unit_test(test_flips_of_killed), cmocka_unit_test(test_cuts_of_clean),    cmocka_unit_test(test_cuts_of_killed),
-        cmocka_unit_test(test_torn_block),      cmocka_unit_test(test_lost_block),       cmocka_unit_test(test_missing_block),
-        cmocka_unit_test(test_damaged_payload), cmocka_unit_test(test_hostile_payloads), cmocka_unit_test(test_order_and_kinds),
-        cmocka_unit_test(test_long_search),     cmocka_unit_test(test_salvage),          cmocka_unit_test(test_footer),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_clean),           cmocka_unit_test(test_killed),          cmocka_unit_test(test_flips_of_clean),
+        cmocka_unit_test(test_flips_of_killed), cmocka_unit_test(test_cuts_of_clean),   cmocka_unit_test(test_cuts_of_killed),
+        cmocka_unit_test(test_torn_block),      cmocka_unit_test(test_damaged_payload), cmocka_unit_test(test_hostile_payloads),
+        cmocka_unit_test(test_footer),          cmocka_unit_test(test_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
