@@ -1,0 +1,129 @@
+# frozen_string_literal: true
+
+# However a process ends, everything up to the last completed record is in its log.
+# KILL_SEED is the seed of the moments (default 1), KILL_COUNT how many (default 50).
+require "minitest/autorun"
+require_relative "support/recorder_runs"
+
+class RecorderKillTest < Minitest::Test
+  include RecorderRuns
+
+  SEED = Integer(ENV.fetch("KILL_SEED", "1"))
+  COUNT = Integer(ENV.fetch("KILL_COUNT", "50"))
+
+  # Between which marks how many objects of which class were born, in order.
+  class Steps < MppOracle::Records::Handler
+    attr_reader :marks, :births
+
+    def initialize(definitions)
+      super()
+      @definitions = definitions
+      @marks = []
+      @births = Hash.new(0) # [step, class id]
+    end
+
+    def alloc(_time, _serial, site) = @births[[@marks.size + 1, @definitions.site_of(site).class_id]] += 1
+    def mark(_time, name) = @marks << name.to_i
+  end
+
+  def steps_of(log)
+    steps = Steps.new(MppOracle::Definitions.new(log))
+    log.history.each do |payload|
+      records = MppOracle::Records.new(payload)
+      records.each(steps)
+      assert_nil records.malformed_at
+    end
+    steps
+  end
+
+  # Every step up to the last one that the program has told of, exactly; of the one that it was in, any part.
+  def assert_complete(told, clean_end: false)
+    log = MppOracle::Log.new(path("app.mpp"))
+    assert_equal [[], clean_end], [log.damage, log.clean_end?]
+    steps = steps_of(log)
+    last = steps.marks.size
+    assert_equal [*1..last], steps.marks
+    assert_includes told..told + 1, last, "marks in the log; the program told of #{told}"
+    counts = steps.births.keys.map { |_, id| id }.uniq.to_h { |id| [id, (1..last).map { |n| steps.births[[n, id]] }] }.values
+    assert_includes counts, (1..last).map { |n| n % 7 + 1 }, "objects of each step"
+    assert_includes counts, [40] * last, "garbage of each step"
+    soundly_analyzed(clean_end: clean_end)
+    last
+  end
+
+  def steps(journal_bytes, *more, **options, &block)
+    run_command(RbConfig.ruby, "--disable-gems", File.join(PROGRAMS, "steps.rb"), path("app.mpp"), journal_bytes.to_s, *more, **options, &block)
+  end
+
+  # Dies `after_s` seconds after the first step.
+  def killed(journal_bytes, after_s, signal)
+    run = steps(journal_bytes) do |pid, stdout|
+      first = stdout.gets
+      reader = Thread.new { stdout.read }
+      sleep after_s
+      Process.kill(signal, pid)
+      first + reader.value
+    end
+    assert run.status.signaled?, run.err
+    told = run.out[/(\d+)\n(?!.*\n)/m, 1].to_i
+    assert_operator told, :>, 0
+    assert_complete(told)
+  end
+
+  # Small journals, so that many of the moments fall into the change from one half to the next, or into a block's write.
+  COUNT.times do |n|
+    random = Random.new(SEED * 1000 + n)
+    size = n.even? ? 131_072 : 0
+    after_s = random.rand * 0.08
+    define_method("test_killed_#{n}_after_#{(after_s * 1000).round}_ms_journal_#{size}") { killed(size, after_s, :KILL) }
+  end
+
+  def test_terminated
+    run = steps(0) do |pid, stdout|
+      first = stdout.gets
+      Process.kill(:TERM, pid)
+      first + stdout.read
+    end
+    assert_equal Signal.list["TERM"], run.status.termsig
+    assert_complete(run.out.lines.last.to_i, clean_end: true)
+  end
+
+  def ended(ending, clean_end:, **options)
+    run = steps(131_072, ending, "300", **options)
+    assert_equal "300", run.out.lines.last.chomp
+    assert_equal 300, assert_complete(300, clean_end: clean_end)
+    assert_equal %w[app.mpp], logs
+    run
+  end
+
+  def test_clean_end = assert_equal(0, ended("", clean_end: true).status.exitstatus)
+  def test_exit_without_at_exit = assert_equal(4, ended("exit!", clean_end: false).status.exitstatus)
+  def test_abort_method = assert_equal([1, "the end\n"], ended("abort", clean_end: true).then { |run| [run.status.exitstatus, run.err] })
+  def test_exec = assert_equal(0, ended("exec", clean_end: false).status.exitstatus)
+  def test_signal_kill = assert_equal(Signal.list["KILL"], ended("kill", clean_end: false).status.termsig)
+  def test_signal_abrt = assert_equal(Signal.list["ABRT"], ended("abrt", clean_end: false).status.termsig)
+  def test_signal_term = assert_equal(Signal.list["TERM"], ended("term", clean_end: true).status.termsig)
+  def test_signal_int = assert_equal(Signal.list["INT"], ended("int", clean_end: true).status.termsig)
+
+  def test_exception
+    run = ended("raise", clean_end: true)
+    assert_equal 1, run.status.exitstatus
+    assert_match(/the end \(RuntimeError\)/, run.err)
+  end
+
+  def test_raise_in_at_exit
+    run = ended("at_exit", clean_end: true)
+    assert_equal 1, run.status.exitstatus
+    assert_match(/in at_exit \(RuntimeError\)/, run.err)
+  end
+
+  # Ruby writes its report of the crash, and dies of it.
+  def test_segmentation_faults
+    %w[segv null].each do |ending|
+      run = ended(ending, clean_end: false, rlimit_core: 0)
+      assert run.status.signaled?, run.status.inspect
+      assert_match(/\[BUG\] Segmentation fault/, run.err)
+      File.unlink(path("app.mpp"))
+    end
+  end
+end
