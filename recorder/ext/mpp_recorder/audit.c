@@ -14,14 +14,18 @@ static int look_at_page(void *start, void *end, size_t stride, void *data)
     if (!page) return 0;
     page->audit = audit_number;
     for (uintptr_t at = (uintptr_t)start; at < (uintptr_t)end; at += stride) {
-        struct mpp_slot *slot = &page->slots[mpp_slots_index(&r->slots, at)];
+        struct mpp_slot *slot = mpp_slots_for_free(&r->slots, at, &page);
         int type = BUILTIN_TYPE((VALUE)at);
-        if (!slot->word || (type != T_NONE && type != T_ZOMBIE && type != T_MOVED)) continue;
+        if (!slot || !slot->word || (type != T_NONE && type != T_ZOMBIE && type != T_MOVED)) continue;
         if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], at);
         if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], at);
         if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], at);
         slot->word &= ~MPP_SLOT_IDENTITY;
-        if (!(slot->word & MPP_SLOT_SERIAL) || (slot->word & MPP_SLOT_PENDING_FREE)) continue;
+        if (!(slot->word & MPP_SLOT_SERIAL)) {
+            mpp_slots_clear(&r->slots, page, slot);
+            continue;
+        }
+        if (slot->word & MPP_SLOT_PENDING_FREE) continue;
         r->counts.audited_frees++;
         mpp_write_free(page, slot, UINT64_MAX);
     }
@@ -38,11 +42,12 @@ void mpp_audit(void)
     /* A page that the walk did not come by holds nothing any more. */
     for (size_t t = 0; t < r->slots.capacity; t++) {
         struct mpp_slot_page *page = r->slots.table[t];
+        struct mpp_slot *slot;
         if (!page || !page->tracked || page->audit == audit_number) continue;
-        for (uint32_t i = 0; i < r->slots.slots_per_page; i++) {
-            if (!(page->slots[i].word & MPP_SLOT_SERIAL) || (page->slots[i].word & MPP_SLOT_PENDING_FREE)) continue;
+        for (uint32_t i = 0; (slot = mpp_slots_next(&r->slots, page, &i)); i++) {
+            if (!(slot->word & MPP_SLOT_SERIAL) || (slot->word & MPP_SLOT_PENDING_FREE)) continue;
             r->counts.audited_frees++;
-            mpp_write_free(page, &page->slots[i], UINT64_MAX);
+            mpp_write_free(page, slot, UINT64_MAX);
         }
     }
     r->lost_frees_known = rb_gc_stat(ID2SYM(rb_intern("total_freed_objects"))) - r->total_freed_at_start;

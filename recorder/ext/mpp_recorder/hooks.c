@@ -57,17 +57,18 @@ static int put_free(uint64_t serial, const struct mpp_slot *slot, uint64_t size_
     return 0;
 }
 
-void mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes)
+int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes)
 {
     struct mpp_recorder *r = &mpp_recorder;
 
     if (put_free(slot->word & MPP_SLOT_SERIAL, slot, size_bytes)) {
         if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.pending_frees++;
         slot->word |= MPP_SLOT_PENDING_FREE;
-        return;
+        return -1;
     }
     if (slot->word & MPP_SLOT_PENDING_FREE) r->counts.pending_frees--;
     mpp_slots_clear(&r->slots, page, slot);
+    return 0;
 }
 
 void mpp_write_gone(const struct mpp_slot *slot)
@@ -92,16 +93,17 @@ void mpp_write_held_up(void)
     }
     for (size_t t = 0; t < r->slots.capacity && r->counts.pending_frees; t++) {
         struct mpp_slot_page *page = r->slots.table[t];
-        for (uint32_t i = 0; page && i < r->slots.slots_per_page && r->counts.pending_frees; i++) {
-            if (!(page->slots[i].word & MPP_SLOT_PENDING_FREE)) continue;
+        struct mpp_slot *slot;
+        for (uint32_t i = 0; page && r->counts.pending_frees && (slot = mpp_slots_next(&r->slots, page, &i)); i++) {
+            if (!(slot->word & MPP_SLOT_PENDING_FREE)) continue;
             if (!mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT)) return;
-            mpp_write_free(page, &page->slots[i], UINT64_MAX);
+            mpp_write_free(page, slot, UINT64_MAX);
         }
     }
 }
 
 /* A function, class or thread of ours died with its slot. */
-static void identity_dies(VALUE object, struct mpp_slot_page *page, struct mpp_slot *slot)
+static void identity_dies(VALUE object, struct mpp_slot *slot)
 {
     struct mpp_recorder *r = &mpp_recorder;
 
@@ -110,7 +112,6 @@ static void identity_dies(VALUE object, struct mpp_slot_page *page, struct mpp_s
     if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], (uintptr_t)object);
     slot->word &= ~MPP_SLOT_IDENTITY;
     mpp_capture_forget();
-    (void)page;
 }
 
 static void on_free(VALUE data, const rb_trace_arg_t *argument)
@@ -124,8 +125,12 @@ static void on_free(VALUE data, const rb_trace_arg_t *argument)
     r->counts.freeobj_calls++;
     slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
     if (!slot || !slot->word) return;
-    if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, page, slot);
-    if (!(slot->word & MPP_SLOT_SERIAL) || (slot->word & MPP_SLOT_PENDING_FREE)) return;
+    if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, slot);
+    if (!(slot->word & MPP_SLOT_SERIAL)) {
+        mpp_slots_clear(&r->slots, page, slot);
+        return;
+    }
+    if (slot->word & MPP_SLOT_PENDING_FREE) return;
     mpp_write_free(page, slot, slot->word & MPP_SLOT_SIZABLE ? mpp_size_at_death(object, slot) : UINT64_MAX);
 }
 
@@ -152,6 +157,30 @@ static int internal(unsigned type)
     return type == T_IMEMO || type == T_NODE || type == T_ICLASS;
 }
 
+/* An empty entry for an object that is being born; NULL: the birth is dropped, and counted. */
+static struct mpp_slot *slot_for_birth(VALUE object, struct mpp_slot_page **page)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    struct mpp_slot *slot = mpp_slots_for_new(&r->slots, (uintptr_t)object, page);
+
+    if (__builtin_expect(slot && slot->word, 0)) {
+        /* The slot was freed and nobody told us: hooks of other tools swallow frees. Or its free is still to be written. */
+        if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, slot);
+        if (slot->word & MPP_SLOT_SERIAL) {
+            if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.implied_frees++;
+            if (mpp_write_free(*page, slot, UINT64_MAX)) {
+                note_drop(MPP_DROP_NO_ROOM);
+                return NULL;
+            }
+        } else {
+            mpp_slots_clear(&r->slots, *page, slot);
+        }
+        slot = mpp_slots_for_new(&r->slots, (uintptr_t)object, page);
+    }
+    if (!slot) note_drop(MPP_DROP_NO_MEMORY);
+    return slot;
+}
+
 static void record_birth(VALUE object)
 {
     struct mpp_recorder *r = &mpp_recorder;
@@ -164,31 +193,21 @@ static void record_birth(VALUE object)
     unsigned char *p;
     uint64_t word;
 
-    tick();
-    slot = mpp_slots_for_new(&r->slots, (uintptr_t)object, &page);
-    if (!slot) {
-        note_drop(MPP_DROP_NO_MEMORY);
-        return;
-    }
-    if (__builtin_expect(slot->word != 0, 0)) {
-        /* The slot was freed and nobody told us: hooks of other tools swallow frees. Or its free is still to be written. */
-        if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, page, slot);
-        if (slot->word & MPP_SLOT_SERIAL) {
-            if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.implied_frees++;
-            mpp_write_free(page, slot, UINT64_MAX);
-            if (slot->word) {
-                note_drop(MPP_DROP_NO_ROOM);
-                return;
-            }
-        }
-    }
     if (r->options.max_tracked_objects && r->slots.tracked_count >= r->options.max_tracked_objects) {
         note_drop(MPP_DROP_TOO_MANY_OBJECTS);
         return;
     }
+    tick();
     site = mpp_capture_site(klass, type, birth_bytes);
-    p = site ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT) : NULL;
+    if (!site) {
+        note_drop(MPP_DROP_NO_ROOM);
+        return;
+    }
+    slot = slot_for_birth(object, &page);
+    if (!slot) return;
+    p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
     if (!p) {
+        mpp_slots_clear(&r->slots, page, slot);
         note_drop(MPP_DROP_NO_ROOM);
         return;
     }

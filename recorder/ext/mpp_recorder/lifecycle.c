@@ -12,6 +12,7 @@
 
 #define COMMAND_LINE_MAX_BYTES 2048u /* keeps the header at one page: the journal's place is fixed before the header is written */
 #define DESCRIPTION_MAX_BYTES  256
+#define SPARSE_FROM_PERIOD     8 /* from here on, entries by slot would mostly be empty */
 #define SLICE_NS               1000000u
 #define SLICE_GAP_NS           5000000u /* sizing rests so long between two slices */
 #define DRAIN_MAX_NS           UINT64_C(10000000000)
@@ -180,8 +181,8 @@ static int init_tables(struct mpp_recorder *r)
     uint32_t page_bytes, slot_bytes;
 
     if (mpp_compat_heap_geometry(&page_bytes, &slot_bytes)) return EINVAL;
-    if (mpp_slots_init(&r->slots, page_bytes, slot_bytes) || mpp_stacks_init(&r->stacks) || mpp_strings_init(&r->strings) ||
-        mpp_capture_init(r->options.max_depth))
+    if (mpp_slots_init(&r->slots, page_bytes, slot_bytes, r->options.period >= SPARSE_FROM_PERIOD) || mpp_stacks_init(&r->stacks) ||
+        mpp_strings_init(&r->strings) || mpp_capture_init(r->options.max_depth))
         return ENOMEM;
     for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
         if (mpp_identity_table_init(&r->identities[kind])) return ENOMEM;

@@ -82,8 +82,9 @@ extern struct mpp_recorder mpp_recorder;
 /* ---- hooks.c ---- */
 void mpp_hooks_attach(void);
 void mpp_hooks_detach(void);
-/* The object of this slot is dead: writes its FREE (of size_bytes, or UINT64_MAX = as recorded) and clears the slot, or leaves the slot pending. */
-void mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes);
+/* The object of this slot is dead: writes its FREE (of size_bytes, or UINT64_MAX = as recorded) and clears the slot (0), or leaves the slot pending
+ * (-1). */
+int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes);
 /* An entry of the table has died unnoticed, or is lost: writes its FREE. */
 void mpp_write_gone(const struct mpp_slot *slot);
 /* Writes what back-pressure held up: DROP records and pending frees. */

@@ -56,20 +56,29 @@ uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot)
     return rb_obj_memsize_of(object);
 }
 
-/* Measures one object and writes what changed. 0, or -1: no room. */
-static int measure(VALUE object, struct mpp_slot_page *page, struct mpp_slot *slot, enum mpp_patience patience)
+/* Measures one object and writes what changed. 0, or -1: no room. Its entry is looked up after every call that may make others (or let a collection
+ * happen, as an extension's dsize function may). */
+static int measure(VALUE object, uint64_t serial, enum mpp_patience patience)
 {
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
-    uint64_t serial = slot->word & MPP_SLOT_SERIAL, size_bytes = slot->size_bytes;
+    unsigned type = (unsigned)BUILTIN_TYPE(object);
+    uint64_t size_bytes = mpp_size_may_grow(type) ? rb_obj_memsize_of(object) : 0;
     VALUE klass;
     uint32_t class_id, site;
+    struct mpp_slot_page *page;
+    struct mpp_slot *slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
     unsigned char *p;
 
-    if (slot->word & MPP_SLOT_SIZABLE) size_bytes = rb_obj_memsize_of(object);
-    if ((slot->word & MPP_SLOT_SERIAL) != serial) return 0; /* a dsize function let a collection happen */
+    if (!slot || (slot->word & MPP_SLOT_SERIAL) != serial) return 0;
+    /* The class at birth is not final: results of Array#product are born without one. */
+    klass = RBASIC(object)->klass;
+    class_id = type == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
+    slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
+    if (!slot) return 0;
+
     if (size_bytes > MPP_MAX_SIZE_BYTES) size_bytes = MPP_MAX_SIZE_BYTES;
-    if (size_bytes != slot->size_bytes || size_bytes >= UINT32_MAX) {
+    if (size_bytes && (size_bytes != slot->size_bytes || size_bytes >= UINT32_MAX)) {
         p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, patience);
         if (!p) return -1;
         p = mpp_encode_size(p, (int64_t)(serial - j->size_base), size_bytes);
@@ -77,21 +86,19 @@ static int measure(VALUE object, struct mpp_slot_page *page, struct mpp_slot *sl
         mpp_journal_commit(j, p);
         slot->size_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX;
     }
+    if (class_id != r->stacks.sites[slot->site].class_id && (class_id || !klass)) {
+        site = mpp_capture_reclassed(slot->site, class_id);
+        p = site ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, patience) : NULL;
+        if (!p) return -1;
+        p = mpp_encode_reclass(p, (int64_t)(serial - j->size_base), class_id);
+        j->size_base = serial;
+        mpp_journal_commit(j, p);
+        slot->site = site;
+    }
     if (slot->word & MPP_SLOT_UNMEASURED) {
         slot->word &= ~MPP_SLOT_UNMEASURED;
         page->unmeasured--;
     }
-    /* The class at birth is not final: results of Array#product are born without one. */
-    klass = RBASIC(object)->klass;
-    class_id = BUILTIN_TYPE(object) == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
-    if (class_id == r->stacks.sites[slot->site].class_id || (klass && !class_id)) return 0;
-    site = mpp_capture_reclassed(slot->site, class_id);
-    p = site ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, patience) : NULL;
-    if (!p) return 0; /* it will be found again */
-    p = mpp_encode_reclass(p, (int64_t)(serial - j->size_base), class_id);
-    j->size_base = serial;
-    mpp_journal_commit(j, p);
-    slot->site = site;
     return 0;
 }
 
@@ -106,13 +113,13 @@ void mpp_sizing_begin(enum mpp_sizing what)
 static int measure_page(struct mpp_slot_page *page, enum mpp_sizing what, uint64_t below, enum mpp_patience patience)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    uint64_t gc_count = r->gc_count;
+    uint64_t gc_count = r->gc_count, wanted = MPP_SLOT_UNMEASURED | (what == MPP_SIZE_ALL ? MPP_SLOT_SIZABLE : 0);
+    struct mpp_slot *slot;
 
-    for (uint32_t i = 0; i < r->slots.slots_per_page; i++) {
-        struct mpp_slot *slot = &page->slots[i];
-        uint64_t wanted = what == MPP_SIZE_ALL ? MPP_SLOT_SIZABLE | MPP_SLOT_UNMEASURED : MPP_SLOT_UNMEASURED, serial = slot->word & MPP_SLOT_SERIAL;
+    for (uint32_t i = 0; (slot = mpp_slots_next(&r->slots, page, &i)); i++) {
+        uint64_t serial = slot->word & MPP_SLOT_SERIAL;
         if (!(slot->word & wanted) || !serial || serial >= below || (slot->word & MPP_SLOT_PENDING_FREE)) continue;
-        if (measure((VALUE)mpp_slots_address(&r->slots, page, i), page, slot, patience)) return -1;
+        if (measure((VALUE)mpp_slots_address(&r->slots, page, i), serial, patience)) return -1;
         if (r->gc_count != gc_count || !r->running) return 1;
     }
     return 0;
