@@ -12,7 +12,7 @@ int statistics_add(struct statistics *s, struct mpp_record *r, uint64_t time_ns,
 
     while (mpp_record_pair(r, &key, &value)) {
         if (array_reserve((void **)&s->list, &s->capacity, s->count + 1, sizeof *s->list)) return MPP_ERR_NO_MEMORY;
-        s->list[s->count++] = (struct statistic){.time_ns = time_ns, .key = key, .value = value, .order = order};
+        s->list[s->count++] = (struct statistic){.time_ns = time_ns, .key = key, .value = value, .order = order++};
     }
     return 0;
 }
@@ -83,7 +83,6 @@ int log_open_source(struct log *l, const char *path, const struct mpp_source *so
     if (!l->reported) error = MPP_ERR_NO_MEMORY;
     for (size_t i = 0; i < count && !error; i++) {
         const struct mpp_block_header *b = &mpp_reader_block(l->reader, i)->header;
-        l->raw_bytes += b->raw_bytes;
         if (b->kind != MPP_BLOCK_EVENTS) error = read_aside(l, i, &payload);
     }
     mpp_payload_release(&payload);
@@ -146,7 +145,7 @@ int log_report_damage(struct log *l, size_t i, enum mpp_damage_kind kind)
     const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
 
     if (l->reported[i]) return 0;
-    l->reported[i] = 1;
+    l->reported[i] = (unsigned char)(kind + 1);
     struct mpp_damage damage = {.kind = kind,
                                 .offset = b->offset,
                                 .end_offset = b->offset + b->header.header_bytes + b->header.stored_bytes,
@@ -159,13 +158,24 @@ int log_report_damage(struct log *l, size_t i, enum mpp_damage_kind kind)
     return mpp_reader_add_damage(l->reader, &damage);
 }
 
+uint64_t log_raw_bytes(const struct log *l)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < mpp_reader_block_count(l->reader); i++) {
+        const struct mpp_block_ref *b = mpp_reader_block(l->reader, i);
+        if (!b->in_journal && l->reported[i] != MPP_DAMAGE_PAYLOAD + 1) sum += b->header.raw_bytes;
+    }
+    return sum;
+}
+
 /* What was lost, in one line. */
 static void tell_damage(const struct log *l)
 {
     size_t count = mpp_reader_damage_count(l->reader);
     uint64_t allocs = 0, frees = 0, first = UINT64_MAX, last = 0;
     int all_known = 1;
-    char span[96] = "", from[32], to[32], lost[128];
+    char span[96] = "", from[32], to[32], lost[128], wrong[64];
 
     for (size_t i = 0; i < count; i++) {
         const struct mpp_damage *d = mpp_reader_damage(l->reader, i);
@@ -179,15 +189,21 @@ static void tell_damage(const struct log *l)
         if (d->first_time_ns < first) first = d->first_time_ns;
         if (d->last_time_ns > last) last = d->last_time_ns;
     }
-    if (first <= last)
+    if (first <= last) {
         snprintf(span, sizeof span, " between %s and %s", format_duration(from, sizeof from, first), format_duration(to, sizeof to, last));
+    }
     if (allocs || frees) {
         snprintf(lost, sizeof lost, "%s%" PRIu64 " allocations and %" PRIu64 " frees", all_known ? "" : "at least ", allocs, frees);
     } else {
         snprintf(lost, sizeof lost, "%s", all_known ? "no allocations or frees" : "an unknown number of events");
     }
-    message("\"%s\" is damaged in %zu place%s: %s%s are lost, and %s%" PRIu64 " objects may be reported live wrongly", l->path, count,
-            count == 1 ? "" : "s", lost, span, all_known ? "up to " : "at least ", frees);
+    if (all_known) {
+        snprintf(wrong, sizeof wrong, "up to %" PRIu64, frees);
+    } else {
+        snprintf(wrong, sizeof wrong, "an unknown number of");
+    }
+    message("\"%s\" is damaged in %zu place%s: %s%s are lost, and %s objects may be reported live wrongly; mppanalyze verify tells where", l->path, count,
+            count == 1 ? "" : "s", lost, span, wrong);
 }
 
 void log_tell_state(const struct log *l, uint64_t event_count)

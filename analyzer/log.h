@@ -22,11 +22,10 @@ struct log {
     const struct mpp_log_info *info;
     struct definitions definitions;
     uint64_t end_time_ns;
-    unsigned char *reported; /* by block: damage was told to the reader */
+    unsigned char *reported; /* by block: the enum mpp_damage_kind that was told to the reader, + 1 */
 
     struct statistics statistics; /* of PROC blocks, in the order of the file */
     uint64_t proc_time_ns;        /* the greatest time in them */
-    uint64_t raw_bytes;           /* of all blocks' payloads, by their headers */
 };
 
 /* Opens `path` ("-" is no log). 0, or an error after a message on stderr that names it. */
@@ -42,6 +41,9 @@ int log_statistics(const struct log *l, const struct statistics *history, struct
 
 /* Damage of block `i` that reading it has shown, once for each block. 0 or MPP_ERR_NO_MEMORY. */
 int log_report_damage(struct log *l, size_t i, enum mpp_damage_kind kind);
+
+/* The lengths of all sealed payloads that can be read (once the log has been). */
+uint64_t log_raw_bytes(const struct log *l);
 
 /* Tells on stderr what is missing: a line when the log is damaged, a note when it has no clean end. `record_count`: of the history, as far as it was
  * read. */
