@@ -1,5 +1,5 @@
-/* Building and writing a pprof profile (proto/profile.proto). A builder collects functions, locations and samples, validates pprof's hard rules and gives
- * gzip'ed bytes. It knows nothing of logs. */
+/* Building and writing a pprof profile (proto/profile.proto). A builder collects functions, locations and samples, validates pprof's hard rules and
+ * gives gzip'ed bytes. It knows nothing of logs. */
 #ifndef MPP_PPROF_H
 #define MPP_PPROF_H
 
@@ -31,14 +31,16 @@ int mpp_pprof_set_mapping(struct mpp_pprof *p, const char *file);        /* the 
 /* The id of the location of (function, line); equal calls give equal ids. 0 and *error set on failure. */
 uint64_t mpp_pprof_location(struct mpp_pprof *p, const char *function, const char *path, int64_t first_line, int64_t line, int *error);
 
-/* One sample: `depth` locations, leaf first; may be 0 deep. Labels are copied. Samples of the same locations and labels are not merged. */
+/* One sample: `depth` locations, leaf first; 0 deep: it stands under a function "(no stack)". Labels are copied. Samples of the same locations and
+ * labels are not merged. */
 int mpp_pprof_add_sample(struct mpp_pprof *p, const uint64_t *locations, size_t depth, const int64_t values[MPP_PPROF_VALUES],
                          const struct mpp_pprof_label *labels, size_t label_count);
 
 /* Validates and serialises. *data is malloc'ed and the caller's. MPP_ERR_INVALID: a rule is broken, *why (static) says which. */
 int mpp_pprof_encode(struct mpp_pprof *p, unsigned char **data, size_t *bytes, const char **why);
 
-/* The hard rules of google/pprof's CheckValid and encode.go, on serialised, uncompressed bytes; 0, MPP_ERR_MALFORMED (not a profile) or MPP_ERR_INVALID. */
+/* The hard rules of google/pprof's CheckValid and encode.go, on serialised, uncompressed bytes; 0, MPP_ERR_MALFORMED (not a profile) or
+ * MPP_ERR_INVALID. */
 int mpp_pprof_validate(const unsigned char *data, size_t bytes, const char **why);
 
 #endif

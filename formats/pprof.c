@@ -8,6 +8,9 @@
 static const char *const TYPES[MPP_PPROF_VALUES][2] = {
     {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};
 
+/* What a sample without locations stands under: pprof leaves such samples out of its tables and its totals, without a word. */
+static const char NO_STACK[] = "(no stack)";
+
 /* The number of a text that is UTF-8. */
 static int intern_valid(struct mpp_pprof *p, const char *text, size_t bytes, uint64_t hash, uint32_t *out)
 {
@@ -199,6 +202,15 @@ uint64_t mpp_pprof_location(struct mpp_pprof *p, const char *function, const cha
 int mpp_pprof_add_sample(struct mpp_pprof *p, const uint64_t *locations, size_t depth, const int64_t values[MPP_PPROF_VALUES],
                          const struct mpp_pprof_label *labels, size_t label_count)
 {
+    uint64_t none;
+
+    if (!depth) {
+        int error = 0;
+        none = mpp_pprof_location(p, NO_STACK, "", 0, 0, &error);
+        if (!none) return error;
+        locations = &none;
+        depth = 1;
+    }
     if (depth > UINT32_MAX / 8 || label_count > UINT32_MAX / 64) return MPP_ERR_TOO_LARGE;
     for (size_t i = 0; i < depth; i++)
         if (!locations[i] || locations[i] > p->location_table.count) return MPP_ERR_INVALID;

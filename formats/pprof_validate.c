@@ -1,5 +1,6 @@
-/* The rules that make google/pprof refuse a profile (its CheckValid and encode.go), and those of our own: a default sample type and one mapping that
- * says that nothing is left to be symbolised. It looks at serialised bytes, so that it sees what a reader will see. */
+/* The rules that make google/pprof refuse a profile (its CheckValid and encode.go), and those of our own: a default sample type, one mapping that
+ * says that nothing is left to be symbolised, and no sample without a location, since pprof leaves it out. It looks at serialised bytes, so that it
+ * sees what a reader will see. */
 #include "mpp_pprof.h"
 #include "pprof_internal.h"
 #include "proto/profile.pb-c.h"
@@ -131,6 +132,7 @@ static int check_samples(struct pprof_check *c, const Profile *p)
     for (size_t i = 0; i < p->n_sample; i++) {
         const Sample *s = p->sample[i];
         if (s->n_value != c->sample_type_count) return broken(c, "a sample has not as many values as there are sample types");
+        if (!s->n_location_id) return broken(c, "a sample has no location");
         for (size_t k = 0; k < s->n_location_id; k++)
             if (!pprof_ids_has(&c->locations, s->location_id[k])) return broken(c, "a sample refers to a location that does not exist");
         for (size_t k = 0; k < s->n_label; k++) {

@@ -20,7 +20,7 @@ module AnalyzeHelper
   # Runs a command line with both outputs captured (so: not a terminal), as bytes.
   def self.run(*command, env: {}, **options)
     out, err, status = Open3.capture3(env, *command.map(&:to_s), binmode: true, stdin_data: "", **options)
-    Run.new(out, err.force_encoding(Encoding::UTF_8), status)
+    Run.new(out, err.force_encoding(Encoding::UTF_8).scrub, status)
   end
 
   def analyze(*args, **options) = AnalyzeHelper.run(MPPANALYZE, *args, **options)

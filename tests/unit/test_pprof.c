@@ -171,14 +171,14 @@ static void test_many_samples(void **state)
         int64_t values[MPP_PPROF_VALUES] = {i, -i, INT64_MAX, INT64_MIN};
         snprintf(name, sizeof(name), "C%d", i);
         struct mpp_pprof_label labels[] = {{.key = "class", .text = name}, {.key = "gc_age", .number = i, .unit = "gcs"}};
-        assert_int_equal(mpp_pprof_add_sample(b, ids + i % 500, (size_t)i % 40, values, labels, 2), 0);
+        assert_int_equal(mpp_pprof_add_sample(b, ids + i % 500, (size_t)i % 40 + 1, values, labels, 2), 0);
     }
     assert_int_equal(mpp_pprof_add_sample(b, deep, DEEP, (int64_t[]){1, 2, 3, 4}, NULL, 0), 0);
     Profile *p = encode_and_read(b);
     assert_int_equal(p->n_sample, SAMPLES + 1);
     for (size_t i = 0; i < SAMPLES; i++) {
         const Perftools__Profiles__Sample *s = p->sample[i];
-        assert_int_equal(s->n_location_id, i % 40);
+        assert_int_equal(s->n_location_id, i % 40 + 1);
         for (size_t k = 0; k < s->n_location_id; k++) assert_int_equal(s->location_id[k], ids[i % 500 + k]);
         assert_int_equal(s->n_value, MPP_PPROF_VALUES);
         assert_true(s->value[0] == (int64_t)i && s->value[1] == -(int64_t)i && s->value[2] == INT64_MAX && s->value[3] == INT64_MIN);
@@ -208,6 +208,26 @@ static void test_number_without_unit(void **state)
     Profile *p = encode_and_read(b);
     assert_int_equal(p->sample[0]->label[0]->str, 0);
     assert_string_equal(text_of(p, p->sample[0]->label[0]->num_unit), "count");
+    perftools__profiles__profile__free_unpacked(p, NULL);
+    mpp_pprof_free(b);
+}
+
+/* pprof leaves out samples without locations. */
+static void test_no_stack(void **state)
+{
+    struct mpp_pprof *b;
+
+    (void)state;
+    assert_int_equal(mpp_pprof_new(&b), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(mpp_pprof_add_sample(b, NULL, 0, (int64_t[]){1, 2, 3, 4}, NULL, 0), 0);
+    Profile *p = encode_and_read(b);
+    assert_int_equal(p->n_sample, 2);
+    assert_int_equal(p->n_location, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(p->sample[i]->n_location_id, 1);
+        assert_int_equal(p->sample[i]->location_id[0], 1);
+    }
+    assert_string_equal(text_of(p, p->function[0]->name), "(no stack)");
     perftools__profiles__profile__free_unpacked(p, NULL);
     mpp_pprof_free(b);
 }
@@ -495,6 +515,7 @@ static void test_broken_profiles(void **state)
     BROKEN(h.line.function_id = 5, "a line refers to a function that does not exist");
     BROKEN(h.location[0].mapping_id = 0, "a location refers to a mapping that does not exist");
     BROKEN(h.location[0].mapping_id = 1, "a location refers to a mapping that does not exist");
+    BROKEN(h.sample.n_location_id = 0, "a sample has no location");
     BROKEN(h.stack[1] = 0, "a sample refers to a location that does not exist");
     BROKEN(h.stack[1] = 5, "a sample refers to a location that does not exist");
     BROKEN(h.type.type = 4, "a sample type has a string index out of range");
@@ -547,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_locations_are_interned),
         cmocka_unit_test(test_many_samples),
         cmocka_unit_test(test_number_without_unit),
+        cmocka_unit_test(test_no_stack),
         cmocka_unit_test(test_unknown_location_is_refused),
         cmocka_unit_test(test_invalid_utf8),
         cmocka_unit_test(test_deterministic),
