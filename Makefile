@@ -71,6 +71,12 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD
 # its own malloc, which fails on demand; private, lest the flags of all else change
 $(BUILD)/tests/unit/test_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=ZSTD_createCCtx,--wrap=ZSTD_createDCtx
 
+# those of the recorder's rooms that know no Ruby
+RECORDER_PLAIN := $(patsubst %,$(BUILD)/recorder/ext/mpp_recorder/%.o,slots idmap identities stacks journal log_file)
+$(RECORDER_PLAIN) $(BUILD)/tests/unit/test_recorder_%.o: MPP_CPPFLAGS += -Iformats -Irecorder/ext/mpp_recorder
+$(BUILD)/tests/unit/test_recorder_%: $(BUILD)/tests/unit/test_recorder_%.o $(RECORDER_PLAIN) $(BUILD)/libmppformats.a
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
+
 $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmppformats.a
 	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
 
@@ -221,7 +227,7 @@ help: ## this list
 	@echo "variables: BUILD=$(BUILD)  SAN=address,undefined|thread  PREFIX=$(PREFIX)  DESTDIR=  RUBY=$(RUBY)  CC=$(CC)  CFLAGS='$(CFLAGS)'"
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
--include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d)
+-include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
 .PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \
 	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
