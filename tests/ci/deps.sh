@@ -29,6 +29,7 @@ build ruby-dev               rubyh:ruby.h
 test  libcmocka-dev          pc:cmocka
 test  ruby-minitest          gem:minitest
 test  git                    cmd:git
+test  bundler                cmd:bundle
 test  golang-go              cmd:go
 test  man-db                 cmd:man
 test  groff                  cmd:groff
