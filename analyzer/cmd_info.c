@@ -199,14 +199,15 @@ static int write_text(const struct info *n, const struct options *o, struct outp
     fprintf(t.out, "%s in %s objects after %s\n", term_bytes(&t, text[0], sizeof text[0], r->heap.peak_bytes),
             term_count(&t, text[1], sizeof text[1], r->heap.peak_objects), format_duration(text[2], sizeof text[2], r->heap.peak_time_ns));
     put_line(t.out, "log");
-    fprintf(t.out, "%s in %s blocks, %s records, %s events (%.2f bytes each)\n", term_bytes(&t, text[0], sizeof text[0], mpp_reader_log_bytes(l->reader)),
-            term_count(&t, text[1], sizeof text[1], n->block_count), term_count(&t, text[2], sizeof text[2], n->end.position),
-            term_count(&t, text[3], sizeof text[3], n->event_count),
+    fprintf(t.out, "%s in %s blocks, %s records, %s events (%.2f bytes each)\n",
+            term_bytes(&t, text[0], sizeof text[0], mpp_reader_log_bytes(l->reader)), term_count(&t, text[1], sizeof text[1], n->block_count),
+            term_count(&t, text[2], sizeof text[2], n->end.position), term_count(&t, text[3], sizeof text[3], n->event_count),
             n->event_count ? (double)mpp_reader_log_bytes(l->reader) / (double)n->event_count : 0);
     put_line(t.out, "names");
     fprintf(t.out, "%s stacks, %s sites, %s functions, %s classes\n", term_count(&t, text[0], sizeof text[0], l->definitions.stack_count),
             term_count(&t, text[1], sizeof text[1], l->definitions.defined_site_count),
-            term_count(&t, text[2], sizeof text[2], l->definitions.function_count), term_count(&t, text[3], sizeof text[3], l->definitions.class_count));
+            term_count(&t, text[2], sizeof text[2], l->definitions.function_count),
+            term_count(&t, text[3], sizeof text[3], l->definitions.class_count));
     put_line(t.out, "GCs");
     fprintf(t.out, "%s\n", term_count(&t, text[0], sizeof text[0], r->record_counts[MPP_GC_END]));
     put_losses(&t, n);

@@ -202,8 +202,8 @@ static void tell_damage(const struct log *l)
     } else {
         snprintf(wrong, sizeof wrong, "an unknown number of");
     }
-    message("\"%s\" is damaged in %zu place%s: %s%s are lost, and %s objects may be reported live wrongly; mppanalyze verify tells where", l->path, count,
-            count == 1 ? "" : "s", lost, span, wrong);
+    message("\"%s\" is damaged in %zu place%s: %s%s are lost, and %s objects may be reported live wrongly; mppanalyze verify tells where", l->path,
+            count, count == 1 ? "" : "s", lost, span, wrong);
 }
 
 void log_tell_state(const struct log *l, uint64_t event_count)

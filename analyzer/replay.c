@@ -27,7 +27,7 @@ void replay_init(struct replay *r, struct log *l)
 {
     *r = (struct replay){.wall_unix_ns = l->info->start_unix_ns, .sample_period = l->info->sample_period ? l->info->sample_period : 1};
     history_init(&r->history, l);
-    heap_init(&r->heap, &l->definitions, l->info->has_parent ? l->info->fork_serial : 0);
+    heap_init(&r->heap, &l->definitions, l->info->fork_serial);
     r->heap.complete = complete_definitions;
     r->heap.complete_context = r;
 }

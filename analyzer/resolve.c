@@ -71,6 +71,9 @@ struct candidates {
 
 static void add_candidate(struct candidates *c, uint64_t time_ns, uint64_t unix_ns)
 {
+    for (size_t i = 0; i < c->count && i < LISTED; i++) {
+        if (c->time_ns[i] == time_ns) return;
+    }
     if (c->count < LISTED) {
         c->time_ns[c->count] = time_ns;
         c->unix_ns[c->count] = unix_ns;
@@ -82,17 +85,23 @@ static void find_wall(const struct wall *w, uint64_t unix_ns, struct candidates 
 {
     for (size_t i = 0; i < w->count; i++) {
         const struct wall_segment *s = &w->segments[i];
-        if (unix_ns >= s->unix_ns && unix_ns - s->unix_ns < segment_length(w, i)) add_candidate(c, s->time_ns + (unix_ns - s->unix_ns), unix_ns);
-    }
-    if (c->count) return;
-    /* A forward jump left it out: the moment before the jump. */
-    for (size_t i = 0; i + 1 < w->count; i++) {
-        const struct wall_segment *s = &w->segments[i];
-        if (s[1].time_ns && unix_ns >= s->unix_ns && unix_ns < s[1].unix_ns) {
+        if (unix_ns < s->unix_ns) continue;
+        if (unix_ns - s->unix_ns < segment_length(w, i)) {
+            add_candidate(c, s->time_ns + (unix_ns - s->unix_ns), unix_ns);
+        } else if (i + 1 < w->count && s[1].time_ns && unix_ns < s[1].unix_ns) {
+            /* A forward jump left it out: the moment before the jump. */
             add_candidate(c, s[1].time_ns - 1, unix_ns);
-            return;
         }
     }
+}
+
+/* How long from Unix time `unix_ns` until the clock next shows `since_midnight_ns` at the recorder's offset. */
+static uint64_t wait_for(const struct wall *w, uint64_t unix_ns, uint64_t since_midnight_ns)
+{
+    /* Kept positive by a whole number of days. */
+    uint64_t local = (uint64_t)(((__int128)unix_ns + (__int128)(w->utc_offset_s % 86400) * (int64_t)SECOND_NS + (__int128)DAY_NS) % (__int128)DAY_NS);
+
+    return (since_midnight_ns % DAY_NS + DAY_NS - local) % DAY_NS;
 }
 
 /* All days on which the clock showed `since_midnight_ns` during the log. */
@@ -100,10 +109,13 @@ static void find_clock(const struct wall *w, uint64_t since_midnight_ns, struct 
 {
     for (size_t i = 0; i < w->count; i++) {
         const struct wall_segment *s = &w->segments[i];
-        /* Local time of the segment's start, kept positive by a whole number of days. */
-        uint64_t local = (uint64_t)((__int128)s->unix_ns + (__int128)w->utc_offset_s * (int64_t)SECOND_NS + (__int128)DAY_NS) % DAY_NS;
-        uint64_t wait = (since_midnight_ns % DAY_NS + DAY_NS - local) % DAY_NS, length = segment_length(w, i);
-        for (; wait < length; wait += DAY_NS) add_candidate(c, s->time_ns + wait, s->unix_ns + wait);
+        uint64_t length = segment_length(w, i), passed = s->unix_ns + length;
+        for (uint64_t wait = wait_for(w, s->unix_ns, since_midnight_ns); wait < length; wait += DAY_NS) {
+            add_candidate(c, s->time_ns + wait, s->unix_ns + wait);
+        }
+        if (i + 1 == w->count || !s[1].time_ns || s[1].unix_ns <= passed) continue;
+        uint64_t wait = wait_for(w, passed, since_midnight_ns);
+        if (wait < s[1].unix_ns - passed) add_candidate(c, s[1].time_ns - 1, passed + wait);
     }
 }
 
