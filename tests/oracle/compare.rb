@@ -95,8 +95,10 @@ module MppOracle
   class Comparison
     attr_reader :differences, :asked, :refused
 
-    def initialize(analyzer)
+    # most: differences of one log that are told; more of them say little.
+    def initialize(analyzer, most: 3)
       @analyzer = analyzer
+      @most = most
       @differences = []
       @asked = @refused = 0
     end
@@ -110,7 +112,11 @@ module MppOracle
       end
       questions = Questions.new(oracle, seed).list(**amount)
       oracle.prepare(positions(oracle, questions))
-      questions.each { |command, options| ask(oracle, path, command, options) }
+      before = @differences.size
+      questions.each do |command, options|
+        ask(oracle, path, command, options)
+        break if @differences.size >= before + @most
+      end
     end
 
     private

@@ -143,23 +143,22 @@ module MppOracle
 
     def read_header
       raise Refused, "no mpp log: wrong magic" unless @bytes.byteslice(0, 8) == MAGIC
-      raise Refused, "a log of a later version" if @file_bytes >= 10 && u16(8) > 1
+      raise Refused, "cut off within its header" if @file_bytes < 4096
+      raise Refused, "a log of a later version" if u16(8) > 1
 
       @header_sound = header_sound?
       if @header_sound
         @first_block_offset = u64(32)
       else
-        damaged("header", 0, [4096, @file_bytes].min)
+        damaged("header", 0, 4096)
         @fields = {}
         @first_block_offset = 4096
       end
     end
 
     def header_sound?
-      return false if @file_bytes < 4096
-
       header_bytes = u32(12)
-      return false unless (header_bytes % 4096).zero? && header_bytes.between?(4096, 1 << 20) && header_bytes <= @file_bytes
+      return false unless u16(8) == 1 && (header_bytes % 4096).zero? && header_bytes.between?(4096, 1 << 20) && header_bytes <= @file_bytes
       return false unless Native.xxh3(@bytes.byteslice(0, header_bytes - 8)) == u64(header_bytes - 8)
 
       fields_bytes = u32(28)
@@ -191,6 +190,8 @@ module MppOracle
       return if offset < 4096 || @bytes.byteslice(offset, 8) != FOOTER_MAGIC
       return unless Native.xxh3(@bytes.byteslice(offset, 24)) == u64(offset + 24)
 
+      return if u64(offset + 16) >= 1 << 63
+
       @footer_end_ns = u64(offset + 16)
       @end_offset = offset
     end
@@ -218,11 +219,11 @@ module MppOracle
     end
 
     def read_blocks
-      @last_sequence = 0
+      @last_sequence = @sealed_sequence = 0
       @serial_reached = 0
-      @broken_sequences = []
       offset = @first_block_offset
       damaged("truncated", @end_offset, offset) if offset > @end_offset
+      @index_found = false
       while offset < @end_offset
         if block_header_at(offset)
           offset = read_block(offset)
@@ -232,6 +233,7 @@ module MppOracle
           offset = found
         end
       end
+      damaged("footer", @end_offset, @file_bytes) if clean_end? && !@index_found
     end
 
     # Reads the block whose valid header stands at offset; returns where to go on.
@@ -243,24 +245,23 @@ module MppOracle
       payload_offset = offset + header_bytes
       past = payload_offset + stored_bytes
       @block_count += 1
+      @index_found = true if kind == :INDEX && clean_end? && offset == u64(@end_offset + 8)
       if stored_bytes > MAX_PAYLOAD || past > @end_offset
-        broken(kind, offset, @end_offset, sequence)
-        return resynchronise(payload_offset)
+        found = resynchronise(payload_offset)
+        damaged("no block", offset, found, kind == :EVENTS ? sequence : nil)
+        return found
       end
 
+      @sealed_sequence = [@sealed_sequence, sequence].max if kind == :EVENTS
+
       raw = unpack(offset, payload_offset, stored_bytes)
-      if raw
+      if raw && !(kind == :EVENTS && u64(offset + 24) > Records::MAX_SERIAL)
         @raw_bytes += raw.bytesize
         keep(kind, Payload.new(kind, sequence, u64(offset + 24), u64(offset + 32), raw, offset), past)
       else
-        broken(kind, offset, past, sequence)
+        damaged("block", offset, past, sequence)
       end
       past
-    end
-
-    def broken(kind, offset, end_offset, sequence)
-      @broken_sequences << sequence if kind == :EVENTS
-      damaged("block", offset, end_offset, sequence)
     end
 
     def unpack(offset, payload_offset, stored_bytes)
@@ -306,13 +307,11 @@ module MppOracle
     def read_journal
       return unless @header_sound && @journal_offset.positive?
 
-      expected = @last_sequence + 1
+      expected = @sealed_sequence + 1
       halves = Array.new(@half_count) { |index| half_at(@journal_offset + index * @half_bytes) }.compact
       halves.sort_by.with_index { |half, index| [half.sequence, index] }.each do |half|
-        next if half.sequence <= @last_sequence
+        next if half.sequence <= @sealed_sequence
 
-        # A sealed block that is damaged leaves no hole: its half may be gone.
-        expected += 1 while half.sequence > expected && @broken_sequences.include?(expected)
         if half.sequence == expected
           expected += 1
           keep_half(half)
@@ -320,6 +319,7 @@ module MppOracle
           damaged("journal order", half.offset, half.offset + @half_bytes, half.sequence)
         end
       end
+      forgive_tail(halves)
     end
 
     # A half whose header is sound. Its bytes are nil when the committed ones fail their check.
@@ -351,6 +351,15 @@ module MppOracle
         @serial_reached = Records.next_serial_after(half)
         @history << half
       end
+    end
+
+    # Where the journal goes on after the last sealed block, what stands behind the blocks is a write that was not finished; unless it is
+    # of a block that the journal does not hold.
+    def forgive_tail(halves)
+      return if clean_end? || (@history & halves).all? { |half| half.bytes.empty? }
+
+      read = @history.map(&:sequence)
+      @damage.reject! { |damage| damage.kind == "no block" && damage.end_offset == @end_offset && (damage.sequence.nil? || read.include?(damage.sequence)) }
     end
 
     def find_missing_sequences

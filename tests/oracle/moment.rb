@@ -51,12 +51,18 @@ module MppOracle
     def nanoseconds(spec)
       case spec
       when /\A-(.+)\z/ then @end_ns - (duration(Regexp.last_match(1)) * 1_000_000_000).floor
-      when /\A(#{NUMBER})%\z/o then (@end_ns * number(Regexp.last_match(1)) / 100).floor
+      when /\A(#{NUMBER})%\z/o then percentage(number(Regexp.last_match(1)))
       when /\A@(#{NUMBER})\z/o then wall((number(Regexp.last_match(1)) * 1_000_000_000).floor)
       when /\A(\d\d):(\d\d)(?::(\d\d)(\.\d+)?)?\z/ then clock(*Regexp.last_match.captures)
       when /\A\d{4}-/ then wall(rfc3339(spec))
       else (duration(spec) * 1_000_000_000).floor
       end
+    end
+
+    def percentage(number)
+      raise Refused, "more than 100%" if number > 100
+
+      (@end_ns * number / 100).floor
     end
 
     def duration(text)

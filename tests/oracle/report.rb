@@ -8,6 +8,8 @@ module MppOracle
     GROUPS = %w[stack line method file class type thread].freeze
     NO_STACK = "(no stack)"
     RECORDER = "[mpp_recorder]"
+    PROC_KEYS = { 1 => "rss_bytes", 2 => "cpu_ns", 3 => "writer_cpu_ns", 4 => "recorder_memory_bytes", 5 => "tracked_objects", 6 => "recorded_allocs", 7 => "dropped_allocs",
+                  8 => "written_bytes", 9 => "sealed_blocks", 10 => "stalls", 11 => "stall_ns" }.freeze
     EVENT_KINDS = %i[ALLOC ALLOC_WEIGHTED FREE FREE_SIZED SIZE].freeze
 
     attr_reader :log, :facts, :moments
@@ -101,6 +103,7 @@ module MppOracle
         "class_count" => @definitions.classes.size, "gc_count" => @facts.gc_ends.size,
         "marks" => @facts.marks.map { |name, position, time| { "name" => name, "time_ns" => time, "position" => position } },
         "drops" => @facts.drops, "gaps" => @facts.gaps, "orphans" => @facts.orphans, "inherited_frees" => @facts.inherited,
+        "proc" => @statistics.flat_map(&:last).to_h { |key, value| [PROC_KEYS[key] || key.to_s, value] },
         "header" => @log.fields.transform_keys(&:to_s) }
     end
 
