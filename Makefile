@@ -143,6 +143,7 @@ bench: ## the benchmarks: recorder, then replay (minutes)
 C_DIRS := formats analyzer recorder/ext/mpp_recorder tests/unit tests/tools tests/fuzz
 C_FILES := $(wildcard $(C_DIRS:%=%/*.c))
 H_FILES := $(wildcard $(C_DIRS:%=%/*.h))
+STYLED = $(C_FILES) $(H_FILES) $(wildcard tests/bench/*.[ch] tests/bench/*/*.[ch])
 RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'print %w[rubyhdrdir rubyarchhdrdir].map { |k| "-isystem " + RbConfig::CONFIG[k] }.join(" ")')
 # clang-tidy counts the warnings of system headers on stderr, which says nothing; its findings are worth reading
 QUIETLY = sh -c 'out=$$("$$@" 2>&1) || { printf "%s\n" "$$out"; exit 1; }' sh
@@ -154,9 +155,9 @@ check: ## formatting, clang-tidy, the layers, headers, lengths of files
 	@$(SUBMAKE) check-format check-headers check-layers check-lengths check-tidy
 
 check-format: ## clang-format (14, Debian's) agrees with the sources; `make format` makes it so
-	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES) $(H_FILES) && echo "check-format: ok"
+	@$(CLANG_FORMAT) --dry-run -Werror $(STYLED) && echo "check-format: ok"
 format:
-	@$(CLANG_FORMAT) -i $(C_FILES) $(H_FILES)
+	@$(CLANG_FORMAT) -i $(STYLED)
 
 # Only the recorder's room sees Ruby, so that a header of another room that needs it fails here.
 check-headers: $(BUILD)/proto/profile.pb-c.h ## every header compiles alone
