@@ -147,17 +147,15 @@ static void resolve(int again)
 
     for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
         struct mpp_identity_table *t = &r->identities[kind];
-        int left = 0;
         /* Asking allocates, so the table may grow (and move) under way. */
         for (uint32_t id = again ? 1 : t->first_unnamed; id <= t->count; id++) {
             int wanted = t->list[id].value && (!t->list[id].named || (again && (kind == MPP_THREADS || (t->list[id].flags & MPP_CLASS_ANONYMOUS))));
             if (again && kind == MPP_FUNCTIONS) wanted = t->list[id].value && !t->list[id].named;
             if (wanted && name_one[kind](id)) {
                 r->names_wanted = 1;
-                left = 1;
                 break;
             }
-            if (!left && id == t->first_unnamed) t->first_unnamed = id + 1;
+            if (id == t->first_unnamed) t->first_unnamed = id + 1;
         }
     }
 }
