@@ -111,7 +111,8 @@ static int add_half(struct mpp_reader *r, size_t i, const struct mpp_half_header
 
 struct halves {
     struct mpp_half_header header[MPP_HALF_MAX_COUNT];
-    unsigned char taken[MPP_HALF_MAX_COUNT], broken[MPP_HALF_MAX_COUNT];
+    unsigned char taken[MPP_HALF_MAX_COUNT];
+    int passed_empty; /* one was taken behind one that was empty */
 };
 
 /* Index of the half that follows as `sequence`, or the count of halves. */
@@ -121,41 +122,56 @@ static size_t find_sequence(const struct mpp_reader *r, const struct halves *hal
 
     while (i < r->info.journal_half_count) {
         const struct mpp_half_header *h = &halves->header[i];
-        if (!halves->taken[i] && !halves->broken[i] && h->commit_word && h->sound && h->sequence == sequence) break;
+        if (h->sound && h->sequence == sequence) break;
         i++;
     }
     return i;
 }
 
-/* Takes the halves in order. An enum outcome, or an error. */
+/* Takes half `i`. An enum outcome, or an error. */
+static int take_half(struct mpp_reader *r, size_t i, struct halves *halves)
+{
+    const struct mpp_half_header *h = &halves->header[i];
+    struct mpp_half_copy copy = {0};
+    int outcome = BROKEN;
+
+    if (h->first_serial >= r->reached_serial && h->first_serial <= MPP_MAX_SERIAL + 1) outcome = copy_half(r, i, h, &copy);
+    if (outcome != TAKEN) return outcome;
+    int error = add_half(r, i, h, &copy);
+    if (error) return error;
+    halves->taken[i] = 1;
+    return TAKEN;
+}
+
+/* Takes the halves in order. An enum outcome, or an error. A half that is broken, or empty so far, is no hole before the next one. */
 static int take_chain(struct mpp_reader *r, struct halves *halves)
 {
-    size_t count = r->info.journal_half_count, i;
+    size_t count = r->info.journal_half_count, last = count;
+    int error = MPP_OK, empty = 0;
 
     memset(halves, 0, sizeof(*halves));
-    for (i = 0; i < count; i++) {
-        int error = read_half_header(r, i, &halves->header[i]);
+    for (size_t i = 0; i < count; i++) {
+        error = read_half_header(r, i, &halves->header[i]);
         if (error) return error;
     }
-    for (uint64_t sequence = r->last_sequence + 1; (i = find_sequence(r, halves, sequence)) < count; sequence++) {
-        const struct mpp_half_header *h = &halves->header[i];
-        struct mpp_half_copy copy = {0};
-        int outcome = h->first_serial < r->reached_serial || h->first_serial > MPP_MAX_SERIAL + 1 ? BROKEN : copy_half(r, i, h, &copy);
-        if (outcome < 0 || outcome == CHANGED) return outcome;
-        if (outcome == BROKEN) {
-            halves->broken[i] = 1;
-            break;
+    for (uint64_t sequence = r->sealed_sequence + 1;; sequence++) {
+        size_t i = find_sequence(r, halves, sequence);
+        if (i == count) break;
+        last = i;
+        if (halves->header[i].commit_word == 0) {
+            empty = 1;
+            continue;
         }
-        int error = add_half(r, i, h, &copy);
-        if (error) return error;
-        halves->taken[i] = 1;
+        halves->passed_empty |= empty;
+        int outcome = take_half(r, i, halves);
+        if (outcome < 0 || outcome == CHANGED) return outcome;
     }
-    /* All but the last one taken must be whole: if one of them has grown since, its end is missing before the next one's start. */
-    for (i = 0; i < count; i++) {
+    /* All but the last one must be whole: if one of them has grown since, its end is missing before the next one's start. */
+    for (size_t i = 0; i < count; i++) {
         struct mpp_half_header again;
-        int error = read_half_header(r, i, &again);
+        error = read_half_header(r, i, &again);
         if (error) return error;
-        if (halves->taken[i] && halves->header[i].sequence == r->last_sequence + r->half_count) continue;
+        if (i == last && halves->taken[i]) continue;
         if (again.sound != halves->header[i].sound || again.commit_word != halves->header[i].commit_word ||
             again.sequence != halves->header[i].sequence)
             return CHANGED;
@@ -191,17 +207,19 @@ int mpp_journal_read(struct mpp_reader *r, int *unsettled)
         if (outcome < 0) return outcome;
     }
     if (outcome == CHANGED) {
-        /* Too busy a writer. The first half alone is a sound end all the same. */
+        /* Too busy a writer. The half that follows the blocks is a sound end all the same; of the others that is not known. */
         *unsettled = 1;
-        while (r->half_count > 1) {
+        while (r->half_count > 0 && r->blocks[r->block_count - 1].header.sequence != r->sealed_sequence + 1) {
             free(r->halves[--r->half_count].data);
             r->block_count--;
         }
         return MPP_OK;
     }
+    /* It may have been filled, sealed and begun anew since it was found empty. */
+    *unsettled = halves.passed_empty;
     for (size_t i = 0; i < r->info.journal_half_count; i++) {
         const struct mpp_half_header *h = &halves.header[i];
-        if (halves.taken[i] || h->commit_word == 0 || (h->sound && h->sequence <= r->last_sequence)) continue;
+        if (halves.taken[i] || h->commit_word == 0 || (h->sound && h->sequence <= r->sealed_sequence)) continue;
         *unsettled = 1;
         int error = report(r, i, h);
         if (error) return error;

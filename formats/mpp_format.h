@@ -8,41 +8,35 @@
 #define MPP_VERSION_MAJOR 1
 #define MPP_VERSION_MINOR 0
 
-#define MPP_HEADER_MIN_BYTES 4096u
-#define MPP_HEADER_MAX_BYTES (1u << 20)
+#define MPP_HEADER_MIN_BYTES     4096u
+#define MPP_HEADER_MAX_BYTES     (1u << 20)
 #define MPP_HEADER_FIELDS_OFFSET 40u
-#define MPP_PAGE_BYTES 4096u
+#define MPP_PAGE_BYTES           4096u
 
-#define MPP_BLOCK_HEADER_BYTES 80u
+#define MPP_BLOCK_HEADER_BYTES     80u
 #define MPP_BLOCK_HEADER_MAX_BYTES 4096u
-#define MPP_BLOCK_MAX_BYTES (64u << 20)
+#define MPP_BLOCK_MAX_BYTES        (64u << 20)
 
-#define MPP_HALF_HEADER_BYTES 64u
-#define MPP_HALF_MAX_BYTES (64u << 20)
-#define MPP_HALF_MAX_COUNT 64u
+#define MPP_HALF_HEADER_BYTES  64u
+#define MPP_HALF_MAX_BYTES     (64u << 20)
+#define MPP_HALF_MAX_COUNT     64u
 #define MPP_HALF_COMMIT_OFFSET 56u
 
 #define MPP_FOOTER_BYTES 32u
 
-#define MPP_MAX_WEIGHT ((1u << 24) - 1)
-#define MPP_MAX_SIZE_BYTES ((UINT64_C(1) << 40) - 1)
-#define MPP_MAX_ID ((1u << 28) - 1)
-#define MPP_MAX_SERIAL ((UINT64_C(1) << 48) - 1)
+#define MPP_MAX_WEIGHT       ((1u << 24) - 1)
+#define MPP_MAX_SIZE_BYTES   ((UINT64_C(1) << 40) - 1)
+#define MPP_MAX_ID           ((1u << 28) - 1)
+#define MPP_MAX_SERIAL       ((UINT64_C(1) << 48) - 1)
 #define MPP_MAX_STRING_BYTES (1u << 20)
-#define MPP_MAX_PAIRS 1024u
+#define MPP_MAX_PAIRS        1024u
 
 static const unsigned char MPP_LOG_MAGIC[8] = {0x89, 'M', 'P', 'P', 'L', 'O', 'G', 0x0A};
 static const unsigned char MPP_BLOCK_MAGIC[4] = {'M', 'P', 'P', 'B'};
 static const unsigned char MPP_HALF_MAGIC[8] = {'M', 'P', 'P', 'H', 'A', 'L', 'F', 0x0A};
 static const unsigned char MPP_FOOTER_MAGIC[8] = {'M', 'P', 'P', 'E', 'N', 'D', 0x0A, 0x00};
 
-enum mpp_block_kind {
-    MPP_BLOCK_EVENTS = 1,
-    MPP_BLOCK_DEFINITIONS = 2,
-    MPP_BLOCK_PROC = 3,
-    MPP_BLOCK_META = 4,
-    MPP_BLOCK_INDEX = 5
-};
+enum mpp_block_kind { MPP_BLOCK_EVENTS = 1, MPP_BLOCK_DEFINITIONS = 2, MPP_BLOCK_PROC = 3, MPP_BLOCK_META = 4, MPP_BLOCK_INDEX = 5 };
 
 enum mpp_compression { MPP_COMPRESSION_NONE = 0, MPP_COMPRESSION_ZSTD = 1 };
 

@@ -31,27 +31,28 @@ struct mpp_block_ref {
 
 /* Something wrong that reading goes on after. */
 enum mpp_damage_kind {
-    MPP_DAMAGE_HEADER,      /* the log's header: META was used, or nothing */
-    MPP_DAMAGE_BLOCK,       /* bytes from offset to end_offset are no sound block (found at open: header, length, order) */
-    MPP_DAMAGE_PAYLOAD,     /* the block at offset: its header is sound, its payload is not (checksum, decompression) */
-    MPP_DAMAGE_RECORD,      /* the block at offset: a malformed record; the records before it count */
-    MPP_DAMAGE_JOURNAL,     /* a journal half */
-    MPP_DAMAGE_FOOTER       /* a footer stands but does not fit */
+    MPP_DAMAGE_HEADER,  /* the log's header: META was used, or nothing */
+    MPP_DAMAGE_BLOCK,   /* bytes from offset to end_offset are no sound block (found at open: header, length, order) */
+    MPP_DAMAGE_PAYLOAD, /* the block at offset: its header is sound, its payload is not (checksum, decompression) */
+    MPP_DAMAGE_RECORD,  /* the block at offset: a malformed record; the records before it count */
+    MPP_DAMAGE_JOURNAL, /* a journal half */
+    MPP_DAMAGE_FOOTER   /* a footer stands but does not fit */
 };
 
 struct mpp_damage {
     enum mpp_damage_kind kind;
     uint64_t offset, end_offset;
-    uint64_t sequence;                       /* of the block, where known, else 0 */
-    uint64_t alloc_count, free_count;        /* of the block, where known, else 0 */
-    uint64_t first_time_ns, last_time_ns;    /* the span that it covered or may have covered */
+    uint64_t sequence;                    /* of the block, where known, else 0 */
+    uint64_t alloc_count, free_count;     /* of the block, where known, else 0 */
+    uint64_t first_time_ns, last_time_ns; /* the span that it covered or may have covered */
     int counts_known;
 };
 
 struct mpp_reader; /* opaque */
 
-/* Reads header, block headers and journal; takes over `source` (closes it in mpp_reader_free, and on failure). Errors: MPP_ERR_EMPTY, MPP_ERR_NOT_A_LOG, MPP_ERR_VERSION,
- * MPP_ERR_TRUNCATED (not even a header), MPP_ERR_DAMAGED (the header is damaged and no block was found), MPP_ERR_IO, MPP_ERR_NO_MEMORY. */
+/* Reads header, block headers and journal; takes over `source` (closes it in mpp_reader_free, and on failure). Errors: MPP_ERR_EMPTY,
+ * MPP_ERR_NOT_A_LOG, MPP_ERR_VERSION, MPP_ERR_TRUNCATED (not even a header), MPP_ERR_DAMAGED (the header is damaged and no block was found),
+ * MPP_ERR_IO, MPP_ERR_NO_MEMORY. */
 int mpp_reader_open(struct mpp_reader **out, const struct mpp_source *source);
 void mpp_reader_free(struct mpp_reader *r); /* NULL is fine */
 
@@ -79,8 +80,8 @@ struct mpp_payload {
 };
 void mpp_payload_release(struct mpp_payload *p);
 
-/* Reads block `i`, checks and decompresses it. Thread-safe for different payloads. MPP_ERR_DAMAGED when the payload is not what its header says: the caller
- * tells the reader by mpp_reader_add_damage and goes on. */
+/* Reads block `i`, checks and decompresses it. Thread-safe for different payloads. MPP_ERR_DAMAGED when the payload is not what its header says: the
+ * caller tells the reader by mpp_reader_add_damage and goes on. */
 int mpp_reader_payload(const struct mpp_reader *r, size_t i, struct mpp_payload *p);
 
 /* The damage found at open, and what callers added. */

@@ -1,4 +1,5 @@
-/* The decoder of a payload: bytes to struct, one record at a time. It touches no state but its own, and never reads outside its bytes. FORMAT.md §4. */
+/* The decoder of a payload: bytes to struct, one record at a time. It touches no state but its own, and never reads outside its bytes. FORMAT.md §4.
+ */
 #ifndef MPP_RECORD_DECODE_H
 #define MPP_RECORD_DECODE_H
 
@@ -8,16 +9,16 @@
 
 /* A record, parsed. Which of the fields mean something is told by `kind`; the others hold leftovers. */
 struct mpp_record {
-    int kind;           /* enum mpp_record_kind; MPP_ALLOC, MPP_FREE and MPP_EXTENSION without the low bits of their first byte */
-    uint32_t site;      /* ALLOC, ALLOC_WEIGHTED, LIVE, FOLDED */
-    uint32_t weight;    /* ALLOC_WEIGHTED, LIVE */
-    uint64_t serial;    /* ALLOC*, FREE*, SIZE, RECLASS, LIVE */
+    int kind;            /* enum mpp_record_kind; MPP_ALLOC, MPP_FREE and MPP_EXTENSION without the low bits of their first byte */
+    uint32_t site;       /* ALLOC, ALLOC_WEIGHTED, LIVE, FOLDED */
+    uint32_t weight;     /* ALLOC_WEIGHTED, LIVE */
+    uint64_t serial;     /* ALLOC*, FREE*, SIZE, RECLASS, LIVE */
     uint64_t size_bytes; /* FREE_SIZED, SIZE, LIVE; FOLDED: bytes */
-    uint32_t id;        /* definitions: the id; RECLASS: class; LABEL: thread; EXTENSION: the first byte */
+    uint32_t id;         /* definitions: the id; RECLASS: class; LABEL: thread; EXTENSION: the first byte */
     uint64_t a, b, c, d; /* TIME: delta_ns · LIVE: birth_time_ns (as int64_t), age · GC_START: gc_count, flags · GC_END: gc_count · GAP: reason ·
                             DROP: count, reason · LABEL: key, value · CLOCK: unix_ns · FOLDED: objects · SAMPLE_PERIOD: period · FORK: child pid ·
-                            FUNCTION_NAME: label, path, first line, flags · STACK: parent, function, line · CLASS_NAME: string, flags · THREAD_NAME: string ·
-                            SITE: stack, class, type, thread; birth_bytes in size_bytes */
+                            FUNCTION_NAME: label, path, first line, flags · STACK: parent, function, line · CLASS_NAME: string, flags · THREAD_NAME:
+                            string · SITE: stack, class, type, thread; birth_bytes in size_bytes */
     const unsigned char *text; /* STRING, MARK, EXTENSION: bytes inside the payload; GC_END, PROC: the pairs, still encoded (mpp_record_pair) */
     size_t text_bytes;
     uint32_t pair_count; /* GC_END, PROC */
@@ -31,8 +32,7 @@ struct mpp_decoder {
     uint64_t free_base, size_base;
 };
 
-static inline void mpp_decoder_init(struct mpp_decoder *d, const unsigned char *payload, size_t bytes, uint64_t first_serial,
-                                    uint64_t first_time_ns)
+static inline void mpp_decoder_init(struct mpp_decoder *d, const unsigned char *payload, size_t bytes, uint64_t first_serial, uint64_t first_time_ns)
 {
     d->at = payload;
     d->end = payload + bytes;
@@ -43,7 +43,8 @@ static inline void mpp_decoder_init(struct mpp_decoder *d, const unsigned char *
 /* Everything but ALLOC and FREE; in record.c. `at` is behind the first byte. Same results as mpp_decoder_next. */
 int mpp_decoder_rare(struct mpp_decoder *d, struct mpp_record *r, unsigned first, const unsigned char *at);
 
-/* Reads the next record. Returns 1 with *r filled, 0 at the payload's end, MPP_ERR_MALFORMED at bytes that are no record (d->at then stands on them). */
+/* Reads the next record. Returns 1 with *r filled, 0 at the payload's end, MPP_ERR_MALFORMED at bytes that are no record (d->at then stands on them).
+ */
 static inline int mpp_decoder_next(struct mpp_decoder *d, struct mpp_record *r)
 {
     const unsigned char *p = d->at;

@@ -15,13 +15,14 @@ struct mpp_sink {
 
 struct mpp_writer; /* opaque */
 
-/* Lays the log out (fills info->header_bytes, journal_offset (0 when info->journal_half_count is 0) and first_block_offset) and writes header and META block.
- * `info` is only read from afterwards not at all. The caller owns *out (mpp_writer_free). Allocates all that it needs later, for payloads up to
- * `max_raw_bytes`, now. */
+/* Lays the log out (fills info->header_bytes, journal_offset (0 when info->journal_half_count is 0) and first_block_offset) and writes header and
+ * META block. `info` is only read from afterwards not at all. The caller owns *out (mpp_writer_free). Allocates all that it needs later, for payloads
+ * up to `max_raw_bytes`, now. */
 int mpp_writer_new(struct mpp_writer **out, const struct mpp_sink *sink, struct mpp_log_info *info, size_t max_raw_bytes);
 
 /* Compresses `payload` (zstd level 1; stored as it is if that is shorter), completes *header (the caller has set kind, sequence, first_serial,
- * first_time_ns, last_time_ns and the counts) and appends the block by one write_at. On failure nothing counts as appended: the next append goes to the same offset. */
+ * first_time_ns, last_time_ns and the counts) and appends the block by one write_at. On failure nothing counts as appended: the next append goes to
+ * the same offset. */
 int mpp_writer_append(struct mpp_writer *w, struct mpp_block_header *header, const void *payload, size_t raw_bytes);
 
 /* INDEX block and footer. Nothing may be appended after it. */

@@ -115,14 +115,17 @@ static int settle_footer(struct mpp_reader *r, const struct mpp_footer *footer, 
     return mpp_reader_add_damage(r, &damage);
 }
 
-/* Whether the journal holds what the bytes behind the last sound block would have become: then a kill in the midst of write() has cost nothing. */
+/* Whether the bytes behind the last sound block are a write() in whose midst the process was killed, and which has cost nothing: the journal goes on,
+ * and the block, where its header tells which one it is, has been read from there. */
 static int journal_has_tail(const struct mpp_reader *r)
 {
-    const struct mpp_block_header *h = &r->tail.header;
+    const struct mpp_block_header *tail = &r->tail.header;
 
     if (r->has_footer || r->half_count == 0) return 0;
-    if (!r->tail.header_known || h->kind != MPP_BLOCK_EVENTS) return 1;
-    return h->sequence > r->last_sequence && h->sequence - r->last_sequence <= r->half_count;
+    if (!r->tail.header_known || tail->kind != MPP_BLOCK_EVENTS) return 1;
+    for (size_t i = r->block_count; i-- > 0;)
+        if (r->blocks[i].header.kind == MPP_BLOCK_EVENTS && r->blocks[i].header.sequence == tail->sequence) return 1;
+    return 0;
 }
 
 static int settle_tail(struct mpp_reader *r)

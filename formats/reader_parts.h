@@ -42,8 +42,9 @@ struct mpp_reader {
     size_t damage_count, damage_capacity;
 
     /* The walk so far. */
-    uint64_t walked_to;     /* behind the last sound block */
-    uint64_t last_sequence; /* of the last sound EVENTS block */
+    uint64_t walked_to;       /* behind the last sound block */
+    uint64_t last_sequence;   /* of the last EVENTS block in the list */
+    uint64_t sealed_sequence; /* the greatest of any EVENTS block with a sound header: halves up to it are stale */
     uint64_t reached_serial, reached_time_ns;
     size_t open_damages; /* damages from here on wait for the next EVENTS block, which bounds what they cost */
     struct mpp_tail tail;
@@ -55,7 +56,7 @@ int mpp_walk_blocks(struct mpp_reader *r);
 /* Tells the open damages what came behind them: the next EVENTS block or half, or the log's end (sequence 0). */
 void mpp_walk_bound_damages(struct mpp_reader *r, uint64_t sequence, uint64_t first_serial, uint64_t first_time_ns);
 
-/* Takes the halves that follow r->last_sequence, and reports those that do not fit. *unsettled is set when there are such: on a growing log that
+/* Takes the halves that follow r->sealed_sequence, and reports those that do not fit. *unsettled is set when there are such: on a growing log that
  * means that blocks have been sealed since the walk. */
 int mpp_journal_read(struct mpp_reader *r, int *unsettled);
 /* Forgets what mpp_journal_read took and reported. */

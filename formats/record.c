@@ -129,13 +129,9 @@ static const unsigned char *get_event(struct mpp_decoder *d, struct mpp_record *
     case MPP_MARK:
         return get_text(p, end, r, MPP_MAX_STRING_BYTES);
     case MPP_GAP:
+    case MPP_CLOCK:
     case MPP_FORK:
         return mpp_get_varint(p, end, &r->a);
-    case MPP_CLOCK:
-        p = mpp_get_varint(p, end, &v[0]);
-        if (!p || v[0] > MAX_TIME_NS) return NULL;
-        r->a = v[0];
-        return p;
     case MPP_SAMPLE_PERIOD:
         p = mpp_get_varint(p, end, &v[0]);
         if (!p || v[0] == 0) return NULL;

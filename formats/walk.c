@@ -112,6 +112,7 @@ static int take_block(struct mpp_reader *r, uint64_t offset, const struct mpp_bl
     int error = MPP_OK;
 
     if (h->kind == MPP_BLOCK_EVENTS) {
+        if (h->sequence > r->sealed_sequence) r->sealed_sequence = h->sequence;
         if (!is_in_order(r, h)) return report(r, offset, end, h);
         if (h->sequence > r->last_sequence + 1 && r->open_damages == r->damage_count) error = report(r, offset, offset, NULL);
         if (error) return error;
@@ -125,34 +126,41 @@ static int take_block(struct mpp_reader *r, uint64_t offset, const struct mpp_bl
     return mpp_reader_add_block(r, &ref);
 }
 
+/* Goes on behind [r->walked_to, from), where no sound block stands: to the next one, or to the log's end, whose meaning is not known yet. */
+static int go_around(struct mpp_reader *r, uint64_t from, const struct mpp_block_header *header)
+{
+    uint64_t next = 0;
+    int found = search_header(r, from, &next), error = MPP_OK;
+
+    if (found < 0) return found;
+    if (!found) {
+        r->tail = (struct mpp_tail){.present = 1, .offset = r->walked_to, .header_known = header != NULL};
+        if (header) r->tail.header = *header;
+        return MPP_OK;
+    }
+    /* Behind a damaged header of the log all up to the first block may be journal. */
+    if (!(r->salvaged && r->block_count == 0)) error = report(r, r->walked_to, next, header);
+    r->walked_to = next;
+    return error;
+}
+
 int mpp_walk_blocks(struct mpp_reader *r)
 {
-    r->tail.present = 0;
-    while (r->walked_to < r->blocks_end) {
+    r->tail.present = 0; /* what was one may have become a block */
+    while (r->walked_to < r->blocks_end && !r->tail.present) {
         struct mpp_block_header h;
         int error = read_header(r, r->walked_to, &h);
         if (is_fatal(error)) return error;
+        uint64_t rest = r->blocks_end - r->walked_to;
         if (error) {
-            uint64_t next = 0;
-            int found = search_header(r, r->walked_to + 1, &next);
-            if (found < 0) return found;
-            if (!found) {
-                r->tail = (struct mpp_tail){.present = 1, .offset = r->walked_to};
-                return MPP_OK;
-            }
-            /* Behind a damaged header all up to the first block may be journal. */
-            if (!(r->salvaged && r->block_count == 0)) error = report(r, r->walked_to, next, NULL);
-            if (is_fatal(error)) return error;
-            r->walked_to = next;
-            continue;
+            error = go_around(r, r->walked_to + 1, NULL);
+        } else if ((uint64_t)h.header_bytes + h.stored_bytes > rest) {
+            error = go_around(r, r->walked_to + h.header_bytes, &h);
+        } else {
+            error = take_block(r, r->walked_to, &h);
+            r->walked_to += (uint64_t)h.header_bytes + h.stored_bytes;
         }
-        if ((uint64_t)h.header_bytes + h.stored_bytes > r->blocks_end - r->walked_to) {
-            r->tail = (struct mpp_tail){.present = 1, .header_known = 1, .offset = r->walked_to, .header = h};
-            return MPP_OK;
-        }
-        error = take_block(r, r->walked_to, &h);
         if (error) return error;
-        r->walked_to += (uint64_t)h.header_bytes + h.stored_bytes;
     }
     return MPP_OK;
 }
