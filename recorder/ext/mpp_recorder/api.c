@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static VALUE error_class;
@@ -10,7 +11,20 @@ static VALUE error_class;
 #define DEFAULT_MAX_DEPTH  256u
 #define DEFAULT_MAX_STACKS (1u << 24)
 
-enum { OPT_PATH, OPT_SAMPLE_RATE, OPT_MAX_DEPTH, OPT_MAX_STACKS, OPT_MAX_TRACKED, OPT_JOURNAL_BYTES, OPT_FORCE, OPT_ON_EXISTS, OPT_COUNT };
+enum {
+    OPT_PATH,
+    OPT_SAMPLE_RATE,
+    OPT_MAX_DEPTH,
+    OPT_MAX_STACKS,
+    OPT_MAX_TRACKED,
+    OPT_JOURNAL_BYTES,
+    OPT_MAX_LOG,
+    OPT_MARK_AT_RSS,
+    OPT_BASELINE,
+    OPT_FORCE,
+    OPT_ON_EXISTS,
+    OPT_COUNT
+};
 
 static uint64_t positive(VALUE value, const char *name, uint64_t fallback, uint64_t limit)
 {
@@ -21,6 +35,27 @@ static uint64_t positive(VALUE value, const char *name, uint64_t fallback, uint6
     if (number < 1 || (uint64_t)number > limit)
         rb_raise(rb_eArgError, "%s must be from 1 to %llu, not %lld", name, (unsigned long long)limit, number);
     return (uint64_t)number;
+}
+
+/* 1000000, or "500MB", "2GiB": 0 when not given. */
+static uint64_t bytes_option(VALUE value, const char *name)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {
+        {"", 1},          {"B", 1},          {"K", 1024}, {"KB", 1000},        {"KiB", 1024},          {"M", 1048576}, {"MB", 1e6},
+        {"MiB", 1048576}, {"G", 1073741824}, {"GB", 1e9}, {"GiB", 1073741824}, {"T", 1099511627776.0}, {"TB", 1e12},   {"TiB", 1099511627776.0}};
+    char *end;
+    double number;
+
+    if (!RB_TYPE_P(value, T_STRING)) return positive(value, name, 0, UINT64_C(1) << 62);
+    number = strtod(StringValueCStr(value), &end);
+    while (*end == ' ') end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (!strcmp(end, units[i].unit) && number * units[i].bytes >= 1 && number * units[i].bytes < 4e18) return (uint64_t)(number * units[i].bytes);
+    }
+    rb_raise(rb_eArgError, "%s must be a number of bytes, like 1000000 or \"500MB\", not \"%" PRIsVALUE "\"", name, value);
 }
 
 static uint64_t period_of(VALUE rate)
@@ -47,6 +82,9 @@ static void parse_options(int argc, VALUE *argv, struct mpp_options *options)
         names[OPT_MAX_STACKS] = rb_intern("max_stacks");
         names[OPT_MAX_TRACKED] = rb_intern("max_tracked_objects");
         names[OPT_JOURNAL_BYTES] = rb_intern("journal_bytes");
+        names[OPT_MAX_LOG] = rb_intern("max_log_bytes");
+        names[OPT_MARK_AT_RSS] = rb_intern("mark_at_rss");
+        names[OPT_BASELINE] = rb_intern("baseline");
         names[OPT_FORCE] = rb_intern("force");
         names[OPT_ON_EXISTS] = rb_intern("on_exists");
     }
@@ -62,6 +100,11 @@ static void parse_options(int argc, VALUE *argv, struct mpp_options *options)
     options->max_stacks = (uint32_t)positive(values[OPT_MAX_STACKS], "max_stacks", DEFAULT_MAX_STACKS, MPP_MAX_ID / 2);
     options->max_tracked_objects = positive(values[OPT_MAX_TRACKED], "max_tracked_objects", 0, MPP_MAX_SERIAL);
     options->journal_bytes = positive(values[OPT_JOURNAL_BYTES], "journal_bytes", 0, 1u << 28);
+    options->max_log_bytes = bytes_option(values[OPT_MAX_LOG], "max_log_bytes");
+    options->mark_at_rss_bytes = bytes_option(values[OPT_MARK_AT_RSS], "mark_at_rss");
+    options->baseline = values[OPT_BASELINE] != Qundef && RTEST(values[OPT_BASELINE]);
+    if (options->baseline && options->period > 1)
+        rb_raise(rb_eArgError, "baseline needs sample_rate 1.0: what lives already cannot be sampled fairly");
     on_exists = values[OPT_ON_EXISTS];
     if (on_exists != Qundef && !NIL_P(on_exists)) {
         if (on_exists == ID2SYM(rb_intern("next_free")))
@@ -145,6 +188,63 @@ static VALUE api_mark(int argc, VALUE *argv, VALUE self)
     return Qtrue;
 }
 
+/* MppRecorder.pause: births are not recorded until resume; deaths are. true, or false when nothing is recording. */
+static VALUE api_pause(VALUE self)
+{
+    (void)self;
+    if (!mpp_recorder.running) return Qfalse;
+    mpp_hooks_pause();
+    return Qtrue;
+}
+
+static VALUE api_resume(VALUE self)
+{
+    (void)self;
+    if (!mpp_recorder.running) return Qfalse;
+    mpp_hooks_resume();
+    return Qtrue;
+}
+
+static VALUE api_paused(VALUE self)
+{
+    (void)self;
+    return mpp_recorder.running && mpp_recorder.paused ? Qtrue : Qfalse;
+}
+
+/* MppRecorder.sample_rate = 0.01: from here on */
+static VALUE api_set_sample_rate(VALUE self, VALUE rate)
+{
+    uint64_t period = period_of(rate);
+
+    (void)self;
+    if (!mpp_recorder.running) rb_raise(error_class, "not recording: give sample_rate to start");
+    if (mpp_hooks_set_period(period)) raise_errno("cannot change the sample rate of", mpp_recorder.file.path, EAGAIN);
+    return rate;
+}
+
+static VALUE api_sample_rate(VALUE self)
+{
+    (void)self;
+    return mpp_recorder.running ? DBL2NUM(1.0 / (double)mpp_recorder.options.period) : Qnil;
+}
+
+/* MppRecorder.label(key, value): what the present thread does from here on; nil ends it. true, or false when it was not recorded. */
+static VALUE api_label(VALUE self, VALUE key, VALUE value)
+{
+    int error;
+
+    (void)self;
+    if (!mpp_recorder.running) return Qfalse;
+    if (SYMBOL_P(key)) key = rb_sym2str(key);
+    StringValue(key);
+    if (!NIL_P(value)) StringValue(value);
+    error = mpp_label(RSTRING_PTR(key), (size_t)RSTRING_LEN(key), NIL_P(value) ? NULL : RSTRING_PTR(value),
+                      NIL_P(value) ? 0 : (size_t)RSTRING_LEN(value));
+    RB_GC_GUARD(key);
+    RB_GC_GUARD(value);
+    return error ? Qfalse : Qtrue;
+}
+
 /* MppRecorder.flush → true, or false when nothing is recording. All that was recorded before it stands in the file's sealed blocks. */
 static VALUE api_flush(VALUE self)
 {
@@ -201,4 +301,10 @@ void mpp_api_init(VALUE module)
     rb_define_singleton_method(module, "mark", api_mark, -1);
     rb_define_singleton_method(module, "flush", api_flush, 0);
     rb_define_singleton_method(module, "stats", api_stats, 0);
+    rb_define_singleton_method(module, "pause", api_pause, 0);
+    rb_define_singleton_method(module, "resume", api_resume, 0);
+    rb_define_singleton_method(module, "paused?", api_paused, 0);
+    rb_define_singleton_method(module, "sample_rate", api_sample_rate, 0);
+    rb_define_singleton_method(module, "sample_rate=", api_set_sample_rate, 1);
+    rb_define_singleton_method(module, "label", api_label, 2);
 }

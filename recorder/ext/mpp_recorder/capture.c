@@ -114,7 +114,7 @@ uint32_t mpp_capture_class(VALUE klass)
     return id;
 }
 
-static uint32_t current_thread(void)
+uint32_t mpp_capture_thread(void)
 {
     VALUE thread = rb_thread_current();
 
@@ -149,11 +149,25 @@ void mpp_capture_own_stack(void)
     mpp_recorder.own_stack = child(0, MPP_FUNCTION_RECORDER, 0);
 }
 
+/* How many frames, counted from the root, the backtrace of `depth` frames shares with the last one. Frames come leaf first: the roots stand at the
+ * ends. */
+static int same_from_root(int depth)
+{
+    const VALUE *f = frames + depth, *lf = last_frames + last_depth;
+    const int *l = lines + depth, *ll = last_lines + last_depth;
+    int limit = depth < last_depth ? depth : last_depth, same = 0;
+
+    /* Four at a time: backtraces are deep, and mostly the same. */
+    while (limit - same >= 4 && !memcmp(f - same - 4, lf - same - 4, 4 * sizeof *f) && !memcmp(l - same - 4, ll - same - 4, 4 * sizeof *l)) same += 4;
+    while (same < limit && f[-1 - same] == lf[-1 - same] && l[-1 - same] == ll[-1 - same]) same++;
+    return same;
+}
+
 /* The node of the present backtrace, or -1. */
 static int64_t current_stack(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    int depth, same = 0, truncated;
+    int depth, same, truncated;
     uint32_t node;
 
     if (r->own_work_thread && r->own_work_thread == (uintptr_t)rb_thread_current()) return r->own_stack;
@@ -169,13 +183,7 @@ static int64_t current_stack(void)
         node = 0;
     }
 
-    /* Frames come leaf first; the roots stand at the ends. */
-    {
-        const VALUE *f = frames + depth, *lf = last_frames + last_depth;
-        const int *l = lines + depth, *ll = last_lines + last_depth;
-        int limit = depth < last_depth ? depth : last_depth;
-        while (same < limit && f[-1 - same] == lf[-1 - same] && l[-1 - same] == ll[-1 - same]) same++;
-    }
+    same = same_from_root(depth);
     if (same) node = nodes[same - 1];
     for (int i = same; i < depth; i++) {
         uint32_t function;
@@ -245,8 +253,15 @@ uint32_t mpp_capture_site(VALUE klass, unsigned type, uint32_t birth_bytes)
     int64_t stack = current_stack();
 
     if (stack < 0) return 0;
-    site = (struct mpp_site){(uint32_t)stack, mpp_capture_class(klass), current_thread(), birth_bytes, type};
+    site = (struct mpp_site){(uint32_t)stack, mpp_capture_class(klass), mpp_capture_thread(), birth_bytes, type};
     return intern_site(&site);
+}
+
+uint32_t mpp_capture_site_before(VALUE klass, unsigned type, uint32_t birth_bytes)
+{
+    struct mpp_site site = {child(0, MPP_FUNCTION_BEFORE, 0), mpp_capture_class(klass), 0, birth_bytes, type};
+
+    return site.stack ? intern_site(&site) : 0;
 }
 
 uint32_t mpp_capture_reclassed(uint32_t site, uint32_t class_id)

@@ -34,6 +34,11 @@ const char *mpp_compat_refusal(void)
     return NULL;
 }
 
+int mpp_compat_ractors_lose_frees(void)
+{
+    return StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))})[0] < '4';
+}
+
 int mpp_compat_heap_geometry(uint32_t *page_bytes, uint32_t *slot_bytes)
 {
     VALUE constants = rb_const_get(rb_mGC, rb_intern("INTERNAL_CONSTANTS")), page, slot, overhead;

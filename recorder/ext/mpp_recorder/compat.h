@@ -14,6 +14,9 @@ void rb_objspace_each_objects(int (*callback)(void *start, void *end, size_t str
 /* NULL, or why this Ruby cannot be recorded (static text). */
 const char *mpp_compat_refusal(void);
 
+/* Whether what Ractors free is hidden from hooks of the main one: below 4.0. */
+int mpp_compat_ractors_lose_frees(void);
+
 /* The heap's geometry, from GC::INTERNAL_CONSTANTS: bytes of a page (a power of two) and of the smallest slot. 0, or -1 when Ruby does not tell.
  * Allocates: not in hooks. */
 int mpp_compat_heap_geometry(uint32_t *page_bytes, uint32_t *slot_bytes);

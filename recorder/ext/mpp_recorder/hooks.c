@@ -28,6 +28,7 @@ static inline void tick(void)
     if (__builtin_expect(!mpp_clock_due(&r->journal.clock), 1)) return;
     mpp_journal_stamp(&r->journal);
     if (r->sizing_wanted && !r->sweeping && r->journal.clock.now_ns >= r->next_slice_ns) mpp_compat_job_trigger(r->job);
+    if (atomic_load_explicit(&r->file.asks_for, memory_order_relaxed)) mpp_compat_job_trigger(r->job);
 }
 
 /* ---- frees ---- */
@@ -350,7 +351,7 @@ static void on_gc(VALUE data, const rb_trace_arg_t *argument)
 
 /* ---- on and off ---- */
 
-static int attached_sampled;
+static void (*birth_hook)(VALUE, const rb_trace_arg_t *); /* the one that is on, or NULL */
 
 static void add(void (*hook)(VALUE, const rb_trace_arg_t *), rb_event_flag_t events)
 {
@@ -358,23 +359,56 @@ static void add(void (*hook)(VALUE, const rb_trace_arg_t *), rb_event_flag_t eve
     rb_add_event_hook2((rb_event_hook_func_t)(void (*)(void))hook, events, Qnil, RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
 }
 
+void mpp_hooks_pause(void)
+{
+    if (birth_hook) rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))birth_hook);
+    birth_hook = NULL;
+    mpp_recorder.paused = 1;
+}
+
+void mpp_hooks_resume(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    r->paused = 0;
+    if (birth_hook) return;
+    birth_hook = r->options.period > 1 ? on_new_sampled : on_new;
+    r->skip = r->options.period > 1 ? geometric_gap(r) : 0;
+    add(birth_hook, RUBY_INTERNAL_EVENT_NEWOBJ);
+}
+
+int mpp_hooks_set_period(uint64_t period)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    int paused = r->paused;
+    unsigned char *p;
+
+    if (period == r->options.period) return 0;
+    mpp_hooks_pause();
+    p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
+    if (p) {
+        mpp_journal_commit(&r->journal, mpp_encode_1(p, MPP_SAMPLE_PERIOD, period));
+        r->options.period = period;
+    }
+    if (!paused) mpp_hooks_resume();
+    return p ? 0 : -1;
+}
+
 void mpp_hooks_attach(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
 
     prepare_statistics();
-    attached_sampled = r->options.period > 1;
-    r->skip = attached_sampled ? geometric_gap(r) : 0;
     r->gc_count = rb_gc_count();
     r->total_freed_at_start = rb_gc_stat(symbol_total_freed);
     add(on_gc, RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_START | RUBY_INTERNAL_EVENT_GC_END_SWEEP);
     add(on_free, RUBY_INTERNAL_EVENT_FREEOBJ);
-    add(attached_sampled ? on_new_sampled : on_new, RUBY_INTERNAL_EVENT_NEWOBJ);
+    mpp_hooks_resume();
 }
 
 void mpp_hooks_detach(void)
 {
-    rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))(attached_sampled ? on_new_sampled : on_new));
+    mpp_hooks_pause();
     rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))on_free);
     rb_remove_event_hook((rb_event_hook_func_t)(void (*)(void))on_gc);
 }

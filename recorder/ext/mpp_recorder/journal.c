@@ -55,7 +55,7 @@ static int begin(struct mpp_journal *j, uint32_t index)
     j->crc = MPP_CRC32C_START;
     j->record_count = j->alloc_count = j->free_count = 0;
     j->current = (int)index;
-    atomic_store_explicit(&half->state, MPP_HALF_FILLING, memory_order_relaxed);
+    atomic_store_explicit(&half->state, MPP_HALF_FILLING, memory_order_release); /* a writer that copies reads the header */
     return 1;
 }
 

@@ -126,6 +126,7 @@ static void half_filled(void *context)
     }
     mpp_refresh_figures();
     mpp_log_file_wake(&r->file);
+    if (atomic_load_explicit(&r->file.asks_for, memory_order_relaxed)) mpp_compat_job_trigger(r->job);
 }
 
 /* A function that is a remark of ours, with its name. Ids follow the enum in recorder.h. */
@@ -193,13 +194,15 @@ static int init_tables(struct mpp_recorder *r)
 static int open_log(struct mpp_recorder *r)
 {
     size_t header_bytes = mpp_log_header_bytes(&r->info);
+    uint64_t first_serial = r->options.baseline ? 1 + mpp_baseline_room() : 1;
     int error = mpp_journal_memory_map(&r->memory, r->options.path, header_bytes, r->options.journal_bytes);
 
     if (error) return error;
-    mpp_journal_init(&r->journal, r->memory.base + header_bytes, r->memory.half_bytes, r->memory.half_count, 1);
+    mpp_journal_init(&r->journal, r->memory.base + header_bytes, r->memory.half_bytes, r->memory.half_count, first_serial);
     r->journal.half_filled = half_filled;
     r->journal.context = r;
     fill_info_for_now(&r->info, &r->journal.clock);
+    r->info.fork_serial = first_serial;
     return mpp_log_file_create(&r->file, r->options.path, r->options.on_exists, &r->info, &r->journal, &r->memory);
 }
 
@@ -210,6 +213,11 @@ int mpp_start(const struct mpp_options *options, const char **why)
 
     *why = mpp_compat_refusal();
     if (*why) return ENOTSUP;
+    if (mpp_ractors_run()) {
+        *why = "Ractors are running, and this Ruby hides from us what they free";
+        return ENOTSUP;
+    }
+    mpp_ractors_watch();
     memset(r, 0, sizeof *r);
     r->options = *options;
     r->pid = (long)getpid();
@@ -226,9 +234,13 @@ int mpp_start(const struct mpp_options *options, const char **why)
         release_tables(r);
         return error;
     }
+    r->file.max_bytes = options->max_log_bytes;
+    r->file.mark_at_rss_bytes = options->mark_at_rss_bytes;
     error = mpp_log_file_start(&r->file);
-    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_singleton_class()))
+    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_remark("(before recording)") ||
+                   add_singleton_class()))
         error = ENOMEM;
+    if (!error && options->baseline && mpp_baseline()) error = ENOMEM;
     if (error) {
         mpp_log_file_join(&r->file);
         mpp_log_file_close(&r->file);
@@ -290,6 +302,20 @@ int mpp_flush(void)
     return mpp_log_file_drain(&r->file, DRAIN_MAX_NS);
 }
 
+int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value_bytes)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    uint32_t thread = mpp_capture_thread(), key_id = mpp_names_string(key, key_bytes), value_id = value ? mpp_names_string(value, value_bytes) : 0;
+    unsigned char *p;
+
+    if (!thread || !key_id || (value && !value_id)) return EAGAIN;
+    mpp_journal_stamp(&r->journal);
+    p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
+    if (!p) return EAGAIN;
+    mpp_journal_commit(&r->journal, mpp_encode_3(p, MPP_LABEL, thread, key_id, value_id));
+    return 0;
+}
+
 int mpp_mark(const char *name, size_t bytes, int measure)
 {
     struct mpp_recorder *r = &mpp_recorder;
@@ -316,6 +342,7 @@ void mpp_work_at_safe_point(void)
     static int working; /* jobs may nest: Ruby code that we run can come to a safe point of its own */
     struct mpp_recorder *r = &mpp_recorder;
     uintptr_t before;
+    int wishes;
 
     if (working || !r->running) return;
     working = 1;
@@ -325,6 +352,22 @@ void mpp_work_at_safe_point(void)
         return;
     }
     before = mpp_own_work_begin();
+    wishes = atomic_exchange(&r->file.asks_for, 0);
+    if (wishes & MPP_WISH_RSS_MARK) {
+        char name[64];
+        int length = snprintf(name, sizeof name, "rss >= %llu bytes", (unsigned long long)r->options.mark_at_rss_bytes);
+        (void)mpp_mark(name, (size_t)length, 0);
+    }
+    if (wishes & MPP_WISH_STOP) {
+        char text[PATH_MAX + 200];
+        int length = snprintf(text, sizeof text, "mpp_recorder: recording to '%s' ended: the log has its greatest length; the program goes on\n",
+                              r->file.path);
+        if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+        mpp_own_work_end(before);
+        (void)mpp_stop();
+        working = 0;
+        return;
+    }
     if (r->names_wanted) mpp_names_resolve();
     if (r->audit_wanted && !r->sweeping) {
         r->audit_wanted = 0;
@@ -385,6 +428,7 @@ int mpp_child_log(void)
     r->in_child = 0;
     mpp_writer_free(r->file.writer); /* the parent's, as memory */
     error = mpp_log_file_create(&r->file, r->options.path, MPP_EXISTS_NEXT_FREE, &r->info, &r->journal, &r->memory);
+    r->file.max_bytes = r->options.max_log_bytes;
     if (!error) error = mpp_definitions_write(mpp_log_file_definitions, &r->file);
     if (!error) error = mpp_log_file_start(&r->file);
     if (error) {

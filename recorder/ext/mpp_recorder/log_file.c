@@ -221,6 +221,7 @@ static void append(struct mpp_log_file *lf, struct mpp_block_header *header, con
     }
     atomic_store_explicit(&lf->written_bytes, mpp_writer_bytes(lf->writer), memory_order_relaxed);
     atomic_fetch_add_explicit(&lf->sealed_blocks, 1, memory_order_relaxed);
+    if (lf->max_bytes && mpp_writer_bytes(lf->writer) >= lf->max_bytes) atomic_fetch_or(&lf->asks_for, MPP_WISH_STOP);
 }
 
 static void seal_full_halves(struct mpp_log_file *lf)
@@ -237,21 +238,36 @@ static void seal_full_halves(struct mpp_log_file *lf)
     }
 }
 
-/* Where the journal could not be mapped: bring the file's copy up to date. The payload goes first, the commit word last. */
+/* Where the journal could not be mapped: bring the file's copy of a half up to date. A half only grows, so the new bytes go first and the commit
+ * word, which makes them count, last: whenever the process dies, what counted before still does. Only a half that has become another block's stops
+ * counting first (its old block is in the file by then). 0 or -1. */
+static int copy_half(struct mpp_log_file *lf, uint32_t index)
+{
+    const struct mpp_half *half = &lf->journal->halves[index];
+    struct mpp_copied_half *copied = &lf->copied[index];
+    uint64_t commit, offset = lf->journal_offset + index * lf->journal->half_bytes;
+    unsigned char word[8] = {0};
+
+    if (atomic_load_explicit(&half->state, memory_order_acquire) == MPP_HALF_EMPTY) return 0;
+    if (copied->sequence != half->header.sequence) {
+        if (write_at(lf, word, sizeof word, offset + MPP_HALF_COMMIT_OFFSET) || write_at(lf, half->memory, MPP_HALF_COMMIT_OFFSET, offset)) return -1;
+        *copied = (struct mpp_copied_half){.sequence = half->header.sequence};
+    }
+    commit = atomic_load_explicit((_Atomic uint64_t *)(void *)(half->memory + MPP_HALF_COMMIT_OFFSET), memory_order_acquire);
+    if ((uint32_t)commit == copied->bytes) return 0;
+    mpp_put_u64(word, commit);
+    if (write_at(lf, half->memory + MPP_HALF_HEADER_BYTES + copied->bytes, (uint32_t)commit - copied->bytes,
+                 offset + MPP_HALF_HEADER_BYTES + copied->bytes) ||
+        write_at(lf, word, sizeof word, offset + MPP_HALF_COMMIT_OFFSET))
+        return -1;
+    copied->bytes = (uint32_t)commit;
+    return 0;
+}
+
 static void copy_journal(struct mpp_log_file *lf)
 {
-    struct mpp_journal *j = lf->journal;
-
-    for (uint32_t i = 0; i < j->half_count && !atomic_load(&lf->failure); i++) {
-        unsigned char *memory = j->halves[i].memory, word[8], none[8] = {0};
-        uint64_t commit, offset = lf->journal_offset + i * j->half_bytes;
-        if (atomic_load_explicit(&j->halves[i].state, memory_order_acquire) == MPP_HALF_EMPTY) continue;
-        commit = atomic_load_explicit((_Atomic uint64_t *)(void *)(memory + MPP_HALF_COMMIT_OFFSET), memory_order_acquire);
-        mpp_put_u64(word, commit);
-        if (write_at(lf, none, 8, offset + MPP_HALF_COMMIT_OFFSET) || write_at(lf, memory, MPP_HALF_COMMIT_OFFSET, offset) ||
-            write_at(lf, memory + MPP_HALF_HEADER_BYTES, (uint32_t)commit, offset + MPP_HALF_HEADER_BYTES) ||
-            write_at(lf, word, 8, offset + MPP_HALF_COMMIT_OFFSET))
-            fail(lf, errno);
+    for (uint32_t i = 0; i < lf->journal->half_count && !atomic_load(&lf->failure); i++) {
+        if (copy_half(lf, i)) fail(lf, errno);
     }
 }
 
@@ -271,6 +287,14 @@ static uint64_t rss_bytes(void)
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* A log that was deleted would go on filling the disk unseen. */
+static void check_still_there(struct mpp_log_file *lf)
+{
+    struct stat st;
+
+    if (fstat(lf->fd, &st) == 0 && st.st_nlink == 0) fail(lf, ENOENT);
+}
+
 static unsigned char *put_pair(unsigned char *p, uint64_t key, uint64_t value)
 {
     return mpp_put_varint(mpp_put_varint(p, key), value);
@@ -280,7 +304,7 @@ static void sample_process(struct mpp_log_file *lf, uint64_t *last_ns, uint64_t 
 {
     const struct mpp_shared_figures *f = &lf->figures;
     unsigned char payload[512], *p = payload;
-    uint64_t now_ns = mpp_clock_ns(CLOCK_MONOTONIC) - lf->journal->clock.start_ns, cpu_ns, writer_ns;
+    uint64_t now_ns = mpp_clock_ns(CLOCK_MONOTONIC) - lf->journal->clock.start_ns, cpu_ns, writer_ns, rss;
     struct mpp_block_header header;
 
     if (*last_ns && now_ns - *last_ns < PROC_EVERY_NS) return;
@@ -288,11 +312,17 @@ static void sample_process(struct mpp_log_file *lf, uint64_t *last_ns, uint64_t 
     if (*last_ns && now_ns - *last_ns < PROC_QUIET_NS && cpu_ns - *last_cpu_ns < 2000000) return;
     *last_ns = now_ns;
     *last_cpu_ns = cpu_ns;
+    check_still_there(lf);
+    rss = rss_bytes();
+    if (lf->mark_at_rss_bytes && rss >= lf->mark_at_rss_bytes) {
+        lf->mark_at_rss_bytes = 0;
+        atomic_fetch_or(&lf->asks_for, MPP_WISH_RSS_MARK);
+    }
     writer_ns = mpp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     atomic_store_explicit(&lf->writer_cpu_ns, writer_ns, memory_order_relaxed);
     *p++ = MPP_PROC;
     p = mpp_put_varint(p, 11);
-    p = put_pair(p, MPP_PROC_RSS_BYTES, rss_bytes());
+    p = put_pair(p, MPP_PROC_RSS_BYTES, rss);
     p = put_pair(p, MPP_PROC_CPU_NS, cpu_ns);
     p = put_pair(p, MPP_PROC_WRITER_CPU_NS, writer_ns);
     p = put_pair(p, MPP_PROC_RECORDER_MEMORY_BYTES, atomic_load_explicit(&f->memory_bytes, memory_order_relaxed));

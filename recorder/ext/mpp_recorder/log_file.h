@@ -23,6 +23,14 @@ struct mpp_shared_figures {
     _Atomic uint64_t tracked_objects, recorded_allocs, dropped_allocs, stalls, stall_ns, memory_bytes;
 };
 
+/* Where the journal is not mapped: what the file's copy of a half holds. */
+struct mpp_copied_half {
+    uint64_t sequence;
+    uint32_t bytes;
+};
+
+enum mpp_file_wish { MPP_WISH_STOP = 1 /* the log has its greatest length */, MPP_WISH_RSS_MARK = 2 };
+
 struct mpp_log_file {
     int fd;
     char path[PATH_MAX];
@@ -31,9 +39,12 @@ struct mpp_log_file {
     struct mpp_shared_figures figures;
     uint64_t journal_offset;
     int mapped;
+    struct mpp_copied_half copied[MPP_JOURNAL_MAX_HALVES];
     pthread_t thread;
     int thread_runs;
     sem_t wake;
+    uint64_t max_bytes, mark_at_rss_bytes; /* 0 = none */
+    _Atomic int asks_for;                  /* bits of enum mpp_file_wish: what the thread, which knows no Ruby, wants done */
     _Atomic int stopping;
     _Atomic int failure; /* errno of the write that failed; 0 = none. Nothing is written after it */
     _Atomic uint64_t sealed_blocks, written_bytes, writer_cpu_ns;

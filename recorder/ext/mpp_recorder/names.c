@@ -21,8 +21,7 @@ static size_t without_addresses(char *out, size_t room, const char *text, size_t
     return n;
 }
 
-/* The id of a Ruby string's text (truncated to what a record may hold), written to the log if new. 0: no room or no memory; try later. */
-static uint32_t string_id(const char *text, size_t bytes)
+uint32_t mpp_names_string(const char *text, size_t bytes)
 {
     struct mpp_recorder *r = &mpp_recorder;
     size_t limit = mpp_journal_max_text_bytes(&r->journal);
@@ -42,8 +41,8 @@ static uint32_t ruby_string_id(VALUE string)
 {
     static char clean[65536];
 
-    if (!RB_TYPE_P(string, T_STRING)) return string_id("", 0);
-    return string_id(clean, without_addresses(clean, sizeof clean, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)));
+    if (!RB_TYPE_P(string, T_STRING)) return mpp_names_string("", 0);
+    return mpp_names_string(clean, without_addresses(clean, sizeof clean, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)));
 }
 
 /* Each of these asks Ruby first, and then writes; 0, or -1: no room, try later. */
@@ -111,7 +110,7 @@ static int name_class(uint32_t id)
         else
             length = snprintf(text, sizeof text, "(anonymous class)");
     }
-    return put_class_name(id, string_id(text, (size_t)length), MPP_CLASS_ANONYMOUS);
+    return put_class_name(id, mpp_names_string(text, (size_t)length), MPP_CLASS_ANONYMOUS);
 }
 
 static int name_thread(uint32_t id)
@@ -128,7 +127,7 @@ static int name_thread(uint32_t id)
         string = ruby_string_id(name);
     } else {
         int length = thread == rb_thread_main() ? snprintf(text, sizeof text, "main") : snprintf(text, sizeof text, "thread %u", (unsigned)id);
-        string = string_id(text, (size_t)length);
+        string = mpp_names_string(text, (size_t)length);
     }
     if (r->identities[MPP_THREADS].list[id].named && r->identities[MPP_THREADS].list[id].name == string) return 0;
     p = string ? mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT) : NULL;

@@ -24,7 +24,7 @@ void mpp_api_init(VALUE module); /* api.c */
 #define MPP_DEPTH_LIMIT 4096u
 
 /* Functions and a thread that no object stands behind: ids given at start. */
-enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERFLOW = 3 };
+enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERFLOW = 3, MPP_FUNCTION_BEFORE = 4 };
 
 /* A class of ours: that an object is a singleton class is known only after its birth. */
 enum { MPP_CLASS_OF_SINGLETONS = 1 };
@@ -37,6 +37,9 @@ struct mpp_options {
     uint32_t max_stacks;          /* nodes; beyond them a frame is [too many stacks] */
     uint64_t max_tracked_objects; /* 0 = no limit */
     uint64_t journal_bytes;       /* 0 = choose */
+    uint64_t max_log_bytes;       /* 0 = no limit; beyond it the recording ends cleanly */
+    uint64_t mark_at_rss_bytes;   /* 0 = never; a mark is set when the process first holds so much */
+    int baseline;                 /* what lives at the start is live in the log */
 };
 
 struct mpp_counts {
@@ -47,6 +50,7 @@ struct mpp_counts {
 
 struct mpp_recorder {
     int running;  /* hooks are on, and a log (or, in a forked child, memory for one) takes the records */
+    int paused;   /* births are not recorded */
     int in_child; /* forked, and no file made yet */
     long pid;
     struct mpp_options options;
@@ -82,6 +86,11 @@ extern struct mpp_recorder mpp_recorder;
 /* ---- hooks.c ---- */
 void mpp_hooks_attach(void);
 void mpp_hooks_detach(void);
+/* Births are no longer recorded; deaths still are, so what is live stays true. Resume ends it. */
+void mpp_hooks_pause(void);
+void mpp_hooks_resume(void);
+/* From here on one birth in `period` is recorded. 0, or -1: no room in the journal. */
+int mpp_hooks_set_period(uint64_t period);
 /* The object of this slot is dead: writes its FREE (of size_bytes, or UINT64_MAX = as recorded) and clears the slot (0), or leaves the slot pending
  * (-1). */
 int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes);
@@ -101,11 +110,16 @@ uint32_t mpp_capture_reclassed(uint32_t site, uint32_t class_id);
 /* The id of the class (of the real class, for singletons); 0 = none. */
 uint32_t mpp_capture_class(VALUE klass);
 uint32_t mpp_capture_function(VALUE frame);
-void mpp_capture_own_stack(void); /* makes own_stack */
+/* The site of an object that was born before the recording. */
+uint32_t mpp_capture_site_before(VALUE klass, unsigned type, uint32_t birth_bytes);
+uint32_t mpp_capture_thread(void); /* the present thread's id; 0 = none */
+void mpp_capture_own_stack(void);  /* makes own_stack */
 
 /* ---- names.c ---- */
 void mpp_names_resolve(void); /* at a safe point: allocates */
 void mpp_names_resolve_anonymous(void);
+/* The id of a text, written to the log if new. 0: no room or no memory; try later. */
+uint32_t mpp_names_string(const char *text, size_t bytes);
 void mpp_names_mark(void); /* from the GC: keeps alive what has no name yet */
 
 /* ---- sizing.c ---- */
@@ -121,6 +135,16 @@ int mpp_size_may_grow(unsigned type);
 /* Whether more can be told of an object of this type later: its size, or what kind of class it is. */
 int mpp_size_is_provisional(unsigned type);
 
+/* ---- baseline.c ---- */
+/* Gives everything that lives now a serial below the first birth's, and writes it as LIVE. Before the hooks go on. 0, or -1: no room or no memory. */
+int mpp_baseline(void);
+/* How many serials it may need. */
+uint64_t mpp_baseline_room(void);
+
+/* ---- ractors.c ---- */
+int mpp_ractors_run(void);    /* whether more than the main one does, on a Ruby where that matters */
+void mpp_ractors_watch(void); /* from now on, Ractor.new ends the recording first */
+
 /* ---- audit.c ---- */
 void mpp_audit(void); /* at a safe point: finds the dead that no FREEOBJ told of */
 
@@ -135,6 +159,8 @@ int mpp_start(const struct mpp_options *options, const char **why);
 int mpp_stop(void);
 /* Everything recorded so far is in sealed blocks when it returns. 0 or errno. */
 int mpp_flush(void);
+/* The present thread's label from here on; value NULL ends it. 0 or an errno. */
+int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value_bytes);
 /* 0 or an errno. */
 int mpp_mark(const char *name, size_t bytes, int measure);
 void mpp_work_at_safe_point(void); /* what hooks asked for */
