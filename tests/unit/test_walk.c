@@ -168,10 +168,43 @@ static void test_salvage(void **state)
     memory_log_release(&m);
 }
 
+/* A block out of whose midst bytes are gone reaches past the end: the sound ones behind it are found all the same. */
+static void test_block_cut_within(void **state)
+{
+    struct memory_log m;
+    struct mpp_log_info info;
+    struct mpp_reader *r = NULL;
+    struct listing l;
+    unsigned char large[3000];
+    struct mpp_block_header h = {.kind = MPP_BLOCK_EVENTS, .sequence = 4, .first_serial = 1000, .raw_bytes = sizeof(large), .alloc_count = 9};
+
+    (void)state;
+    memset(large, 0x81, sizeof(large));
+    small_log(&m, &info, SMALL_KILLED);
+    memset(m.data + info.journal_offset, 0, 3 * SMALL_HALF_BYTES);
+    size_t start = m.bytes;
+    put_raw_block(&m, h, large, sizeof(large));
+    m.bytes -= 2000;
+    size_t end = m.bytes;
+    h = (struct mpp_block_header){.kind = MPP_BLOCK_EVENTS, .sequence = 5, .first_serial = 1009};
+    put_raw_block(&m, h, "", 0);
+    assert_int_equal(open_memory(&r, m.data, m.bytes), MPP_OK);
+    list_log(r, &l);
+    assert_sequences(&l, "1235");
+    assert_int_equal(mpp_reader_damage_count(r), 1);
+    assert_int_equal(mpp_reader_damage(r, 0)->offset, start);
+    assert_int_equal(mpp_reader_damage(r, 0)->end_offset, end);
+    assert_int_equal(mpp_reader_damage(r, 0)->sequence, 4);
+    assert_int_equal(mpp_reader_damage(r, 0)->alloc_count, 9);
+    mpp_reader_free(r);
+    memory_log_release(&m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lost_block), cmocka_unit_test(test_missing_block),
-                                       cmocka_unit_test(test_order_and_kinds), cmocka_unit_test(test_long_search), cmocka_unit_test(test_salvage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_block_cut_within), cmocka_unit_test(test_lost_block),
+                                       cmocka_unit_test(test_missing_block),    cmocka_unit_test(test_order_and_kinds),
+                                       cmocka_unit_test(test_long_search),      cmocka_unit_test(test_salvage)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
