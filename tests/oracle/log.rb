@@ -219,8 +219,7 @@ module MppOracle
     end
 
     def read_blocks
-      @last_sequence = @sealed_sequence = 0
-      @serial_reached = 0
+      @sealed_sequence = @serial_reached = 0
       offset = @first_block_offset
       damaged("truncated", @end_offset, offset) if offset > @end_offset
       @index_found = false
@@ -244,7 +243,6 @@ module MppOracle
       stored_bytes = u32(offset + 16)
       payload_offset = offset + header_bytes
       past = payload_offset + stored_bytes
-      @block_count += 1
       @index_found = true if kind == :INDEX && clean_end? && offset == u64(@end_offset + 8)
       if stored_bytes > MAX_PAYLOAD || past > @end_offset
         found = resynchronise(payload_offset)
@@ -252,15 +250,20 @@ module MppOracle
         return found
       end
 
-      @sealed_sequence = [@sealed_sequence, sequence].max if kind == :EVENTS
 
+      @block_count += 1
       raw = unpack(offset, payload_offset, stored_bytes)
-      if raw && !(kind == :EVENTS && u64(offset + 24) > Records::MAX_SERIAL)
+      if kind == :EVENTS && u64(offset + 24) > Records::MAX_SERIAL
+        @block_count -= 1
+        raw = nil
+      end
+      if raw
         @raw_bytes += raw.bytesize
         keep(kind, Payload.new(kind, sequence, u64(offset + 24), u64(offset + 32), raw, offset), past)
       else
         damaged("block", offset, past, sequence)
       end
+      @sealed_sequence = [@sealed_sequence, sequence].max if kind == :EVENTS
       past
     end
 
@@ -285,10 +288,11 @@ module MppOracle
     end
 
     def keep_events(payload, past)
-      if payload.sequence <= @last_sequence || payload.first_serial < @serial_reached
+      if payload.sequence <= @sealed_sequence || payload.first_serial < @serial_reached
         damaged("order", payload.offset, past, payload.sequence)
+        @block_count -= 1
+        @raw_bytes -= payload.bytes.bytesize
       else
-        @last_sequence = payload.sequence
         @serial_reached = Records.next_serial_after(payload)
         @history << payload
       end

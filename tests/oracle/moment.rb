@@ -60,8 +60,6 @@ module MppOracle
     end
 
     def percentage(number)
-      raise Refused, "more than 100%" if number > 100
-
       (@end_ns * number / 100).floor
     end
 
@@ -103,10 +101,11 @@ module MppOracle
     end
 
     def wall(unix_ns)
-      one_of(walls(unix_ns).uniq)
+      one_of(walls(unix_ns))
     end
 
     def one_of(found)
+      found = found.uniq.select { |moment| moment.between?(0, @end_ns) }
       raise Refused, "the log spans no such moment" if found.empty?
       raise Refused, "the log spans several such moments" if found.size > 1
 
@@ -117,7 +116,7 @@ module MppOracle
       raise Refused, "no clock time" if hours.to_i > 23 || minutes.to_i > 59 || seconds.to_i > 59
 
       of_day = ((hours.to_i * 3600 + minutes.to_i * 60 + seconds.to_i + "0#{fraction}".to_r) * 1_000_000_000).floor - @utc_offset_s * 1_000_000_000
-      one_of(days.flat_map { |day| walls(of_day + day * DAY_NS) }.uniq.select { |moment| moment.between?(0, @end_ns) })
+      one_of(days.flat_map { |day| walls(of_day + day * DAY_NS) })
     end
 
     # The days (UTC) that some part of the log may lie in.

@@ -200,7 +200,7 @@ module MppOracle
       when 0x0A then handler.gap(time!, varint)
       when 0x0B then handler.drop(time!, varint, varint)
       when 0x0C then handler.label(time!, id, id, id)
-      when 0x0D then handler.clock(time!, below(MAX_TIME))
+      when 0x0D then handler.clock(time!, varint)
       when 0x0E then handler.folded(time!, id, varint, varint)
       when 0x0F then handler.sample_period(time!, at_least_one(varint))
       when 0x10 then handler.proc_statistics(time!, pairs)
