@@ -224,20 +224,6 @@ static void append(struct mpp_log_file *lf, struct mpp_block_header *header, con
     if (lf->max_bytes && mpp_writer_bytes(lf->writer) >= lf->max_bytes) atomic_fetch_or(&lf->asks_for, MPP_WISH_STOP);
 }
 
-static void seal_full_halves(struct mpp_log_file *lf)
-{
-    struct mpp_journal *j = lf->journal;
-
-    for (;;) {
-        struct mpp_half *half = &j->halves[(lf->next_to_seal - 1) % j->half_count];
-        if (atomic_load(&lf->failure) || atomic_load_explicit(&half->state, memory_order_acquire) != MPP_HALF_FULL) return;
-        append(lf, &half->header, half->memory + MPP_HALF_HEADER_BYTES, half->payload_bytes);
-        if (atomic_load(&lf->failure)) return;
-        lf->next_to_seal++;
-        atomic_store_explicit(&half->state, MPP_HALF_EMPTY, memory_order_release);
-    }
-}
-
 /* Where the journal could not be mapped: bring the file's copy of a half up to date. A half only grows, so the new bytes go first and the commit
  * word, which makes them count, last: whenever the process dies, what counted before still does. Only a half that has become another block's stops
  * counting first (its old block is in the file by then). 0 or -1. */
@@ -262,6 +248,25 @@ static int copy_half(struct mpp_log_file *lf, uint32_t index)
         return -1;
     copied->bytes = (uint32_t)commit;
     return 0;
+}
+
+static void seal_full_halves(struct mpp_log_file *lf)
+{
+    struct mpp_journal *j = lf->journal;
+
+    for (;;) {
+        struct mpp_half *half = &j->halves[(lf->next_to_seal - 1) % j->half_count];
+        if (atomic_load(&lf->failure) || atomic_load_explicit(&half->state, memory_order_acquire) != MPP_HALF_FULL) return;
+        /* A process may be killed in the midst of writing a block: its records are in the journal until it stands. */
+        if (!lf->mapped && copy_half(lf, (uint32_t)(half - j->halves))) {
+            fail(lf, errno);
+            return;
+        }
+        append(lf, &half->header, half->memory + MPP_HALF_HEADER_BYTES, half->payload_bytes);
+        if (atomic_load(&lf->failure)) return;
+        lf->next_to_seal++;
+        atomic_store_explicit(&half->state, MPP_HALF_EMPTY, memory_order_release);
+    }
 }
 
 static void copy_journal(struct mpp_log_file *lf)
