@@ -65,6 +65,49 @@ class DamageTest < Minitest::Test
     end
   end
 
+  # A log whose process was killed, with the last blocks in its journal: a bit there is either told, or stood where nothing was committed.
+  def test_flipped_bits_in_a_killed_log
+    flunk "#{GENLOG} is not built (make tools)" unless File.executable?(GENLOG)
+    run = AnalyzeHelper.run(GENLOG, "--seed", 8, "--events", 3000, "--blocks-of", 2000, "--killed", "--out", @log)
+    assert run.status.success?, run.err
+    bytes = File.binread(@log)
+    whole = analyze(*TOP, @log).json
+    refute whole["log"]["damaged"]
+    journal = 4096...bytes.index("MPPB\x04".b)
+    halves = journal.step(4).select { |at| bytes[at, 8] == "MPPHALF\n" }
+    assert_operator halves.size, :>=, 2
+    places = halves.flat_map { |at| (at...at + 64).to_a + Array.new(60) { at + 64 + @random.rand(2000) } } + Array.new(60) { @random.rand(bytes.size) }
+    told = 0
+    places.uniq.sort.each do |at|
+      damaged = bytes.dup
+      damaged.setbyte(at, damaged.getbyte(at) ^ (1 << @random.rand(8)))
+      put(damaged)
+      json, err = report("flip at #{at}")
+      next if json.nil?
+
+      told += 1 if json["log"]["damaged"]
+      if json["log"]["damaged"]
+        assert_match(/damaged/, err, "flip at #{at}")
+      else
+        assert answer(whole) == answer(json), "flip at #{at} changes the report and nobody says so"
+      end
+    end
+    assert_operator told, :>, 100
+  end
+
+  def test_killed_log_cut_at_many_bytes
+    flunk "#{GENLOG} is not built (make tools)" unless File.executable?(GENLOG)
+    run = AnalyzeHelper.run(GENLOG, "--seed", 9, "--events", 3000, "--blocks-of", 2000, "--killed", "--out", @log)
+    assert run.status.success?, run.err
+    bytes = File.binread(@log)
+    Array.new(80) { @random.rand(1...bytes.size) }.sort.each do |at|
+      put(bytes[0, at])
+      json, err = report("cut at #{at}", exits: at >= 4096 ? [0, 1] : [1])
+      refute_empty err
+      assert_operator json["totals"]["live_bytes"], :>=, 0 if json
+    end
+  end
+
   # Blocks of events that stand whole before `at` are what the log comes to.
   def prefix(at)
     @prefixes ||= {}
