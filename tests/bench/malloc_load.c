@@ -22,7 +22,7 @@ static step f0, f1, f2, f3, f4, f5, f6, f7;
 static step *const steps[8] = {f0, f1, f2, f3, f4, f5, f6, f7};
 
 #define STEP(name)                                                                                                                                   \
-    __attribute__((noinline, noipa)) static void *name(uint64_t path, unsigned depth, size_t bytes)                                                  \
+    __attribute__((noinline)) static void *name(uint64_t path, unsigned depth, size_t bytes)                                                         \
     {                                                                                                                                                \
         void *p = depth ? steps[path & 7](path >> 3, depth - 1, bytes) : malloc(bytes);                                                              \
         __asm__ volatile("" : "+r"(p)); /* no tail call */                                                                                           \
