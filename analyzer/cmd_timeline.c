@@ -114,7 +114,7 @@ static int gather(struct timeline *t)
     t->points = calloc(t->count, sizeof *t->points);
     if (!t->points) return MPP_ERR_NO_MEMORY;
     for (size_t i = 0; i < t->count; i++) {
-        uint64_t time_ns = (uint64_t)((unsigned __int128)end * i / (t->count - 1));
+        uint64_t time_ns = t->count == 1 ? end : (uint64_t)((unsigned __int128)end * i / (t->count - 1));
         int error = replay_run(r, (struct moment){.position = UINT64_MAX, .time_ns = time_ns});
         if (error) return error;
         t->points[i] = (struct timeline_point){

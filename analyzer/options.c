@@ -184,7 +184,7 @@ static int take(struct options *o, const struct command *c, int code, const char
         return take_number("limit", argument, &o->limit);
     case OPT_POINTS:
         if (take_number("points", argument, &o->points)) return -1;
-        return o->points >= 2 && o->points <= 1000000 ? 0 : wrong("points", argument, "it takes a number from 2 to 1000000");
+        return o->points >= 1 && o->points <= 1000000 ? 0 : wrong("points", argument, "it takes a number from 1 to 1000000");
     case OPT_MIN_AGE:
         return take_number("min-age", argument, &o->min_age);
     case OPT_FOCUS:

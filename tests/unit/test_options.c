@@ -87,7 +87,7 @@ static void test_wrong_usage(void **state)
         {"diff", {"a.mpp"}, "needs --from"},
         {"top", {"a.mpp", "--format", "yaml"}, "it is none of text, json, pprof, folded"},
         {"timeline", {"a.mpp", "--format", "pprof"}, "--format"},
-        {"timeline", {"a.mpp", "--points", "1"}, "--points"},
+        {"timeline", {"a.mpp", "--points", "0"}, "--points"},
         {"top", {"a.mpp", "--limit", "-1"}, "--limit"},
         {"top", {"a.mpp", "--limit", "99999999999999999999"}, "--limit"},
         {"top", {"a.mpp", "--limit", ""}, "--limit"},
