@@ -337,9 +337,10 @@ int mpp_mark(const char *name, size_t bytes, int measure)
 
 /* ---- at safe points ---- */
 
+static int working; /* jobs may nest: Ruby code that we run can come to a safe point of its own */
+
 void mpp_work_at_safe_point(void)
 {
-    static int working; /* jobs may nest: Ruby code that we run can come to a safe point of its own */
     struct mpp_recorder *r = &mpp_recorder;
     uintptr_t before;
     int wishes;
@@ -393,6 +394,16 @@ static void in_forked_child(void)
     struct mpp_journal *j = &r->journal;
 
     if (!r->running) return;
+    working = 0; /* a job of another thread, which is not in this process */
+    r->own_work_thread = 0;
+    r->pid = (long)getpid();
+    if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = 1;
+    if (r->in_child) {
+        /* Forked from a child without a log yet (Process.daemon forks twice): what it holds in memory came after the fork from the process that has a
+         * log, so it is this one's past as well. */
+        fill_info_for_now(&r->info, &j->clock);
+        return;
+    }
     if (mpp_journal_memory_after_fork(&r->memory)) {
         /* No memory for a journal: this child is not recorded. Its hooks find no room and are taken off at the next safe point. */
         atomic_store(&j->dead, 1);
@@ -408,15 +419,13 @@ static void in_forked_child(void)
     r->info.fork_serial = j->next_serial;
     mpp_journal_restart(j);
     fill_info_for_now(&r->info, &j->clock);
-    if (!r->in_child) close(r->file.fd);
+    close(r->file.fd);
     r->file.thread_runs = 0;
     r->in_child = 1;
-    r->pid = (long)getpid();
-    r->own_work_thread = 0;
-    memset(&r->counts, 0, sizeof r->counts);
+    /* Frees that the parent could not write yet are this process's to write as well, into its own log. */
+    r->counts = (struct mpp_counts){.pending_frees = r->counts.pending_frees};
     r->total_freed_at_start = UINT64_MAX; /* to be asked at the child's first GC */
     r->lost_frees_known = 0;
-    if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = 1;
 }
 
 int mpp_child_log(void)
