@@ -251,16 +251,14 @@ module MppOracle
       end
 
 
-      @block_count += 1
-      raw = unpack(offset, payload_offset, stored_bytes)
-      if kind == :EVENTS && u64(offset + 24) > Records::MAX_SERIAL
-        @block_count -= 1
-        raw = nil
-      end
-      if raw
+      if kind == :EVENTS && out_of_order?(sequence, u64(offset + 24))
+        damaged("order", offset, past, sequence)
+      elsif (raw = unpack(offset, payload_offset, stored_bytes))
+        @block_count += 1
         @raw_bytes += raw.bytesize
-        keep(kind, Payload.new(kind, sequence, u64(offset + 24), u64(offset + 32), raw, offset), past)
+        keep(kind, Payload.new(kind, sequence, u64(offset + 24), u64(offset + 32), raw, offset))
       else
+        @block_count += 1
         damaged("block", offset, past, sequence)
       end
       @sealed_sequence = [@sealed_sequence, sequence].max if kind == :EVENTS
@@ -278,23 +276,18 @@ module MppOracle
       end
     end
 
-    def keep(kind, payload, past)
+    def out_of_order?(sequence, first_serial)
+      sequence <= @sealed_sequence || first_serial < @serial_reached || first_serial > Records::MAX_SERIAL
+    end
+
+    def keep(kind, payload)
       case kind
-      when :EVENTS then keep_events(payload, past)
+      when :EVENTS
+        @serial_reached = Records.next_serial_after(payload)
+        @history << payload
       when :DEFINITIONS then @definitions << payload
       when :PROC then @proc_payloads << payload
       when :META then keep_meta(payload)
-      end
-    end
-
-    def keep_events(payload, past)
-      if payload.sequence <= @sealed_sequence || payload.first_serial < @serial_reached
-        damaged("order", payload.offset, past, payload.sequence)
-        @block_count -= 1
-        @raw_bytes -= payload.bytes.bytesize
-      else
-        @serial_reached = Records.next_serial_after(payload)
-        @history << payload
       end
     end
 

@@ -88,7 +88,9 @@ module MppOracle
     end
 
     def timeline_times(points)
-      Array.new(points) { |index| points == 1 ? end_ns : end_ns * index / (points - 1) }
+      raise Refused, "a timeline has two points or more" if points < 2
+
+      Array.new(points) { |index| end_ns * index / (points - 1) }
     end
 
     def info
