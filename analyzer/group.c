@@ -256,7 +256,7 @@ static void count_object(void *context, uint64_t serial, const struct object *o,
     if (heap_unknown(c->heap, serial, live)) return;
     if (c->min_age && heap_age(c->heap, serial, live) < c->min_age) return;
     c->cells[o->site].objects += o->weight;
-    c->cells[o->site].bytes += o->weight * o->size_bytes;
+    c->cells[o->site].bytes += o->weight * object_size(o);
 }
 
 void count_live(const struct heap *h, uint64_t min_age, uint64_t from_serial, struct cell *cells)

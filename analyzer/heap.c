@@ -88,7 +88,7 @@ static int find(struct heap *h, uint64_t serial, struct found *f)
 static void free_found(struct heap *h, const struct found *f)
 {
     struct heap_site *s = &h->sites[f->object->site];
-    uint64_t weight = f->object->weight, bytes = weight * f->object->size_bytes;
+    uint64_t weight = f->object->weight, bytes = weight * object_size(f->object);
 
     heap_site_sync(h, s);
     s->n.freed_objects += weight;
@@ -110,7 +110,7 @@ static void free_found(struct heap *h, const struct found *f)
 static int size_found(struct heap *h, const struct found *f, uint64_t size_bytes)
 {
     struct heap_site *s = &h->sites[f->object->site];
-    uint64_t weight = f->object->weight, old = f->object->size_bytes;
+    uint64_t weight = f->object->weight, old = object_size(f->object);
 
     heap_site_sync(h, s);
     if (size_bytes >= old) {
@@ -132,7 +132,7 @@ static int size_found(struct heap *h, const struct found *f, uint64_t size_bytes
             h->live_bytes -= shrunk;
         }
     }
-    f->object->size_bytes = size_bytes;
+    object_set_size(f->object, size_bytes);
     return 0;
 }
 
@@ -180,7 +180,7 @@ int heap_reclass(struct heap *h, uint64_t serial, uint32_t class_id)
     uint32_t index = definitions_reclass(h->definitions, f.object->site, class_id);
     if (index == ID_MAP_NONE || (index >= h->site_count && reach_sites(h))) return MPP_ERR_NO_MEMORY;
     struct heap_site *from = &h->sites[f.object->site], *to = &h->sites[index];
-    uint64_t weight = f.object->weight, bytes = weight * f.object->size_bytes;
+    uint64_t weight = f.object->weight, bytes = weight * object_size(f.object);
     heap_site_sync(h, from);
     heap_site_sync(h, to);
     from->n.allocated_objects -= weight;
@@ -212,7 +212,7 @@ int heap_live(struct heap *h, const struct mpp_record *r, uint64_t next_serial)
     if (error) return error;
     struct live_object *l = objects_add_live(&h->objects, r->serial);
     if (!l) return MPP_ERR_NO_MEMORY;
-    l->object = (struct object){.size_bytes = r->size_bytes, .site = index, .weight = r->weight};
+    l->object = (struct object){.size_and_low = r->size_bytes, .site = index, .weight = r->weight};
     l->age = r->b;
     l->gc_ordinal = h->gc_starts;
     l->gap_epoch = h->gap_epoch;

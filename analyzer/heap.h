@@ -122,7 +122,7 @@ static inline int heap_alloc(struct heap *h, uint64_t serial, uint32_t site_id, 
     s->n.allocated_bytes += bytes;
     h->live_objects += weight;
     h->live_bytes += bytes;
-    c->entries[serial & (CHUNK_OBJECTS - 1)] = (struct object){.size_bytes = s->birth_bytes, .site = index, .weight = weight};
+    c->entries[serial & (CHUNK_OBJECTS - 1)] = (struct object){.size_and_low = s->birth_bytes, .site = index, .weight = weight};
     c->live++;
     return 0;
 }
@@ -140,7 +140,7 @@ static inline void heap_free(struct heap *h, uint64_t serial)
         return;
     }
     struct heap_site *s = &h->sites[e->site];
-    uint64_t weight = e->weight, bytes = weight * e->size_bytes;
+    uint64_t weight = e->weight, bytes = weight * object_size(e);
     heap_site_sync(h, s);
     s->n.freed_objects += weight;
     s->n.freed_bytes += bytes;

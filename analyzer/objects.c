@@ -11,10 +11,7 @@
 
 void objects_release(struct objects *o)
 {
-    for (size_t i = 0; i < o->chunk_count; i++) {
-        free(o->chunks[i]->offsets);
-        free(o->chunks[i]);
-    }
+    for (size_t i = 0; i < o->chunk_count; i++) free(o->chunks[i]);
     free(o->flat);
     free(o->chunks);
     free(o->spare);
@@ -31,22 +28,22 @@ struct object_chunk *objects_far_chunk(const struct objects *o, uint64_t number)
     return slot ? o->chunks[*slot] : NULL;
 }
 
-/* Offsets of the same low bits as `serial`'s, by bisection. */
+/* A bucket holds a handful. */
 struct object *objects_find_survivor(struct object_chunk *c, uint64_t serial)
 {
-    uint16_t wanted = (uint16_t)(serial & (CHUNK_OBJECTS - 1));
-    uint32_t low = 0, high = c->count;
+    uint32_t bucket = (uint32_t)(serial & (CHUNK_OBJECTS - 1)) >> 8, end = c->start[bucket + 1];
+    uint64_t wanted = serial & 0xff;
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (c->offsets[middle] < wanted) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    for (uint32_t i = c->start[bucket]; i < end; i++) {
+        if (c->entries[i].size_and_low >> SIZE_BITS == wanted) return c->entries[i].weight ? &c->entries[i] : NULL;
     }
-    if (low == c->count || c->offsets[low] != wanted || !c->entries[low].weight) return NULL;
-    return &c->entries[low];
+    return NULL;
+}
+
+/* The serial's low bits of entry `i`, which lies in `bucket`. */
+static uint32_t low_bits(const struct object_chunk *c, uint32_t i, uint32_t bucket)
+{
+    return c->is_sparse ? bucket << 8 | (uint32_t)(c->entries[i].size_and_low >> SIZE_BITS) : i;
 }
 
 static int point_at(struct objects *o, struct object_chunk *c)
@@ -78,12 +75,11 @@ void objects_drop(struct objects *o, struct object_chunk *c)
 {
     if (c == o->current || c->live) return;
     unlist(o, c);
-    if (!c->offsets) o->dense_count--;
-    if (!c->offsets && !o->spare) {
+    if (!c->is_sparse) o->dense_count--;
+    if (!c->is_sparse && !o->spare) {
         o->spare = c; /* all its weights are 0: as good as new */
         return;
     }
-    free(c->offsets);
     free(c);
 }
 
@@ -91,27 +87,25 @@ void objects_drop(struct objects *o, struct object_chunk *c)
 static void compact(struct objects *o, struct object_chunk *c)
 {
     struct object_chunk *small = malloc(sizeof *small + c->live * sizeof(struct object));
-    uint16_t *offsets = malloc(c->live * sizeof *offsets);
-    uint32_t n = 0;
+    uint32_t n = 0, filled = 0;
 
-    if (!small || !offsets) {
-        free(small);
-        free(offsets);
-        return;
-    }
-    for (uint32_t i = 0; i < c->count && n < c->live; i++) {
+    if (!small) return;
+    for (uint32_t i = 0, bucket = 0; i < c->count; i++) {
+        while (c->is_sparse && i >= c->start[bucket + 1]) bucket++;
         if (!c->entries[i].weight) continue;
-        offsets[n] = c->offsets ? c->offsets[i] : (uint16_t)i;
-        small->entries[n++] = c->entries[i];
+        uint32_t low = low_bits(c, i, bucket);
+        while (filled <= low >> 8) small->start[filled++] = (uint16_t)n;
+        small->entries[n] = c->entries[i];
+        small->entries[n++].size_and_low = (uint64_t)(low & 0xff) << SIZE_BITS | object_size(&c->entries[i]);
     }
+    while (filled <= CHUNK_BUCKETS) small->start[filled++] = (uint16_t)n;
     small->number = c->number;
     small->live = small->count = n;
     small->slot = c->slot;
-    small->offsets = offsets;
+    small->is_sparse = 1;
     o->chunks[c->slot] = small;
     if (c->number < o->flat_count) o->flat[c->number] = small;
-    if (!c->offsets) o->dense_count--;
-    free(c->offsets);
+    if (!c->is_sparse) o->dense_count--;
     free(c);
 }
 
@@ -147,7 +141,7 @@ int objects_enter(struct objects *o, uint64_t serial)
     if (left && left->number == number) return 0;
     o->current = NULL;
     if (left && left->live == 0) objects_drop(o, left);
-    if (c && !c->offsets && c != left) {
+    if (c && !c->is_sparse && c != left) {
         o->current = c;
         return 0;
     }
@@ -191,7 +185,7 @@ struct live_object *objects_add_live(struct objects *o, uint64_t serial)
     }
     if (u64_map_put(&o->live_serials, serial, (uint32_t)place)) return NULL;
     if (o->live_free) {
-        o->live_free = o->lives[place].object.size_bytes;
+        o->live_free = o->lives[place].object.size_and_low;
     } else {
         o->live_count++;
     }
@@ -203,7 +197,7 @@ void objects_remove_live(struct objects *o, struct live_object *l)
 {
     u64_map_remove(&o->live_serials, l->serial);
     l->object.weight = 0;
-    l->object.size_bytes = o->live_free;
+    l->object.size_and_low = o->live_free;
     o->live_free = (uint64_t)(l - o->lives) + 1;
 }
 
@@ -211,8 +205,9 @@ void objects_each(const struct objects *o, objects_visitor *each, void *context)
 {
     for (size_t i = 0; i < o->chunk_count; i++) {
         const struct object_chunk *c = o->chunks[i];
-        for (uint32_t k = 0; c->live && k < c->count; k++) {
-            if (c->entries[k].weight) each(context, c->number << CHUNK_BITS | (c->offsets ? c->offsets[k] : k), &c->entries[k], NULL);
+        for (uint32_t k = 0, bucket = 0; c->live && k < c->count; k++) {
+            while (c->is_sparse && k >= c->start[bucket + 1]) bucket++;
+            if (c->entries[k].weight) each(context, c->number << CHUNK_BITS | low_bits(c, k, bucket), &c->entries[k], NULL);
         }
     }
     for (size_t i = 0; i < o->live_count; i++) {

@@ -10,24 +10,36 @@
 #define CHUNK_BITS    14
 #define CHUNK_OBJECTS (1u << CHUNK_BITS)
 
+#define SIZE_BITS 40 /* sizes are below 2^40: FORMAT.md */
 struct object {
-    uint64_t size_bytes;
-    uint32_t site;   /* index of definitions' sites */
-    uint32_t weight; /* 0: not live */
+    uint64_t size_and_low; /* size_bytes; above it, among survivors, the low 8 bits of its serial */
+    uint32_t site;         /* index of definitions' sites */
+    uint32_t weight;       /* 0: not live */
 };
 
+static inline uint64_t object_size(const struct object *o)
+{
+    return o->size_and_low & ((UINT64_C(1) << SIZE_BITS) - 1);
+}
+static inline void object_set_size(struct object *o, uint64_t size_bytes)
+{
+    o->size_and_low = (o->size_and_low >> SIZE_BITS) << SIZE_BITS | size_bytes;
+}
+
+#define CHUNK_BUCKETS (CHUNK_OBJECTS / 256)
 struct object_chunk {
     uint64_t number; /* serial >> CHUNK_BITS */
     uint32_t live;
-    uint32_t count;    /* of entries: CHUNK_OBJECTS, or of the survivors */
-    size_t slot;       /* in objects.chunks */
-    uint16_t *offsets; /* NULL: entries lie at their serial's low bits; else these, rising */
+    uint32_t count;                    /* of entries: CHUNK_OBJECTS, or of the survivors */
+    size_t slot;                       /* in objects.chunks */
+    int is_sparse;                     /* entries are survivors, rising; else they lie at their serial's low bits */
+    uint16_t start[CHUNK_BUCKETS + 1]; /* of survivors: for each 256 serials, the first entry that is not below them */
     struct object entries[];
 };
 
 /* An object that a LIVE record told of. */
 struct live_object {
-    struct object object; /* weight 0: a free place, whose size_bytes is the next free place + 1 */
+    struct object object; /* weight 0: a free place, whose size_and_low is the next free place + 1 */
     uint64_t serial;
     uint64_t age;        /* at the record */
     uint64_t gc_ordinal; /* GC_STARTs before the record */
@@ -66,7 +78,7 @@ static inline struct object *objects_find(const struct objects *o, uint64_t seri
 
     *chunk = c;
     if (__builtin_expect(!c, 0)) return NULL;
-    if (__builtin_expect(c->offsets != NULL, 0)) return objects_find_survivor(c, serial);
+    if (__builtin_expect(c->is_sparse, 0)) return objects_find_survivor(c, serial);
     struct object *e = &c->entries[serial & (CHUNK_OBJECTS - 1)];
     return e->weight ? e : NULL;
 }
@@ -76,6 +88,25 @@ int objects_enter(struct objects *o, uint64_t serial);
 
 /* Drops a chunk in which nothing lives, unless it is the current one. */
 void objects_drop(struct objects *o, struct object_chunk *c);
+
+/* To be called some events before objects_find of the same serial: fetches what it will read, in two steps with time between them, since the second
+ * reads what the first has fetched. Live objects lie all over the memory, and waiting for it is most of a replay's work. */
+static inline void objects_prefetch_chunk(const struct objects *o, uint64_t serial)
+{
+    uint64_t number = serial >> CHUNK_BITS;
+    const struct object_chunk *c = number < o->flat_count ? o->flat[number] : NULL;
+
+    if (!c) return;
+    __builtin_prefetch(c);
+    __builtin_prefetch(&c->start[(serial & (CHUNK_OBJECTS - 1)) >> 8]);
+}
+static inline void objects_prefetch_object(const struct objects *o, uint64_t serial)
+{
+    uint64_t number = serial >> CHUNK_BITS, low = serial & (CHUNK_OBJECTS - 1);
+    const struct object_chunk *c = number < o->flat_count ? o->flat[number] : NULL;
+
+    if (c) __builtin_prefetch(&c->entries[c->is_sparse ? c->start[low >> 8] : low], 1);
+}
 
 /* Takes an object out. */
 static inline void objects_remove(struct objects *o, struct object_chunk *c, struct object *e)

@@ -103,9 +103,9 @@ static void sample_object(void *context, uint64_t serial, const struct object *o
     struct sample *sample = sample_for(s, o->site, bucket_of(age));
     if (!sample) return;
     sample->live.objects += o->weight;
-    sample->live.bytes += o->weight * o->size_bytes;
+    sample->live.bytes += o->weight * object_size(o);
     sample->allocated_objects += o->weight;
-    sample->allocated_bytes += o->weight * o->size_bytes;
+    sample->allocated_bytes += o->weight * object_size(o);
 }
 
 static int by_site(const void *a, const void *b)

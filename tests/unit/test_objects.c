@@ -19,7 +19,8 @@ static uint64_t next_random(void)
 static void put(struct objects *o, uint64_t serial, uint32_t weight)
 {
     assert_int_equal(objects_enter(o, serial), 0);
-    o->current->entries[serial & (CHUNK_OBJECTS - 1)] = (struct object){.size_bytes = serial * 3, .site = 5, .weight = weight};
+    o->current->entries[serial & (CHUNK_OBJECTS - 1)] =
+        (struct object){.size_and_low = serial * 3 % (UINT64_C(1) << 40), .site = 5, .weight = weight};
     o->current->live++;
 }
 
@@ -29,7 +30,7 @@ static void drop(struct objects *o, uint64_t serial)
     struct object *e = objects_find(o, serial, &c);
 
     assert_non_null(e);
-    assert_int_equal(e->size_bytes, serial * 3);
+    assert_int_equal(object_size(e), serial * 3 % (UINT64_C(1) << 40));
     objects_remove(o, c, e);
     assert_null(objects_find(o, serial, &c));
 }
@@ -38,7 +39,7 @@ static void count_one(void *context, uint64_t serial, const struct object *objec
 {
     uint64_t *sum = context;
 
-    if (!live) assert_int_equal(object->size_bytes, serial * 3);
+    if (!live) assert_int_equal(object_size(object), serial * 3 % (UINT64_C(1) << 40));
     sum[0]++;
     sum[1] += serial;
 }
