@@ -54,22 +54,13 @@ static int note_mark(struct replay *r, const struct mpp_record *record)
     return 0;
 }
 
-/* What a record does to the heap, all kinds but ALLOC and FREE. Position and time are those behind it. */
+/* What a record does to the heap, all kinds but those of a batch. Position and time are those behind it. */
 static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_t next_serial)
 {
     struct heap *h = &r->heap;
     int error = 0;
 
     switch (record->kind) {
-    case MPP_ALLOC_WEIGHTED:
-        error = heap_alloc(h, record->serial, record->site, record->weight);
-        break;
-    case MPP_FREE_SIZED:
-        /* One record: no peak between its SIZE and its FREE. */
-        return heap_free_sized(h, record->serial, record->size_bytes);
-    case MPP_SIZE:
-        error = heap_size(h, record->serial, record->size_bytes);
-        break;
     case MPP_RECLASS:
         error = heap_reclass(h, record->serial, record->id);
         break;
@@ -130,61 +121,134 @@ static int next_is_after(struct history *h, uint64_t time_ns)
     return 0;
 }
 
-enum stop { STOP_MOMENT = 1, STOP_BLOCK = 2, STOP_MALFORMED = 3 };
+enum stop { STOP_MOMENT = 1, STOP_BLOCK = 2, STOP_MALFORMED = 3, GO_ON = 4 };
+
+/* The common records go through in batches: decoded, their objects fetched into the cache step by step, then applied. */
+#define BATCH_RECORDS 64
+
+struct batch_record {
+    int kind;        /* ALLOC (of any weight), FREE, FREE_SIZED, SIZE or TIME */
+    uint32_t site;   /* ALLOC */
+    uint64_t serial; /* TIME: the time that stands from here on */
+    uint64_t number; /* ALLOC: weight; FREE_SIZED, SIZE: size_bytes */
+};
+
+struct batch {
+    struct batch_record records[BATCH_RECORDS];
+    size_t count;
+    struct mpp_record rare; /* one that ended the batch and is none of it; kind 0: none */
+};
+
+/* Fills the batch with up to `limit` records, none of them after `time_ns`. Why it ended: GO_ON when it is full or has met a rare record, another
+ * stop or an error. */
+static int fill_batch(const struct replay *r, struct mpp_decoder *d, struct batch *b, uint64_t limit, uint64_t time_ns)
+{
+    uint64_t reached_ns = r->history.time_ns;
+    struct mpp_record record;
+
+    b->count = 0;
+    b->rare.kind = 0;
+    if (limit > BATCH_RECORDS) limit = BATCH_RECORDS;
+    while (b->count < limit) {
+        const unsigned char *start = d->at;
+        struct batch_record *to = &b->records[b->count];
+        int got = mpp_decoder_next(d, &record);
+        if (__builtin_expect(got <= 0, 0)) return got == 0 ? STOP_BLOCK : got == MPP_ERR_MALFORMED ? STOP_MALFORMED : got;
+        to->kind = record.kind;
+        to->serial = record.serial;
+        switch (record.kind) {
+        case MPP_ALLOC:
+        case MPP_ALLOC_WEIGHTED:
+            to->site = record.site;
+            to->number = record.kind == MPP_ALLOC ? 1 : record.weight;
+            break;
+        case MPP_FREE:
+        case MPP_FREE_SIZED:
+        case MPP_SIZE:
+            to->number = record.size_bytes;
+            objects_prefetch_chunk(&r->heap.objects, record.serial);
+            break;
+        case MPP_TIME:
+            if (d->time_ns > time_ns && d->time_ns > reached_ns) {
+                d->at = start;
+                d->time_ns -= record.a;
+                return STOP_MOMENT;
+            }
+            if (d->time_ns > reached_ns) reached_ns = d->time_ns;
+            to->serial = reached_ns;
+            break;
+        default:
+            b->rare = record;
+            return GO_ON;
+        }
+        b->count++;
+    }
+    return GO_ON;
+}
+
+/* Applies the batch; position and time go on. 0 or an error. */
+static int apply_batch(struct replay *r, const struct batch *b)
+{
+    struct heap *heap = &r->heap;
+    uint64_t position = r->history.position, time_ns = r->history.time_ns;
+    int error = 0;
+
+    for (size_t i = 0; i < b->count; i++) {
+        if (b->records[i].kind != MPP_ALLOC && b->records[i].kind != MPP_TIME) objects_prefetch_object(&heap->objects, b->records[i].serial);
+    }
+    for (size_t i = 0; i < b->count && !error; i++) {
+        const struct batch_record *a = &b->records[i];
+        position++;
+        r->record_counts[a->kind & 0xff]++;
+        switch (a->kind) {
+        case MPP_FREE:
+            heap_free(heap, a->serial);
+            continue;
+        case MPP_ALLOC:
+        case MPP_ALLOC_WEIGHTED:
+            error = heap_alloc(heap, a->serial, a->site, (uint32_t)a->number);
+            break;
+        case MPP_TIME:
+            time_ns = a->serial;
+            continue;
+        case MPP_SIZE:
+            error = heap_size(heap, a->serial, a->number);
+            break;
+        default:
+            error = heap_free_sized(heap, a->serial, a->number);
+            continue; /* one record: no peak between its SIZE and its FREE */
+        }
+        heap_note_peak(heap, position, time_ns);
+    }
+    r->history.position = position;
+    r->history.time_ns = time_ns;
+    return error;
+}
 
 /* The open block up to `m`. An error, or why it stopped. */
 static int run_block(struct replay *r, struct moment m)
 {
     struct history *h = &r->history;
-    struct heap *heap = &r->heap;
     struct mpp_decoder d = h->decoder; /* a copy, which can live in registers */
-    struct mpp_record record;
-    uint64_t position = h->position, allocs = 0, frees = 0;
-    int result = STOP_MOMENT;
+    struct batch b;
+    int stop = GO_ON;
 
-    while (position < m.position) {
-        const unsigned char *start = d.at;
-        int got = mpp_decoder_next(&d, &record), error = 0;
-        if (got <= 0) {
-            result = got == 0 ? STOP_BLOCK : got == MPP_ERR_MALFORMED ? STOP_MALFORMED : got;
+    while (stop == GO_ON) {
+        if (h->position >= m.position) {
+            stop = STOP_MOMENT;
             break;
         }
-        if (record.kind == MPP_ALLOC) {
-            position++;
-            allocs++;
-            error = heap_alloc(heap, record.serial, record.site, 1);
-            heap_note_peak(heap, position, h->time_ns);
-        } else if (record.kind == MPP_FREE) {
-            position++;
-            frees++;
-            heap_free(heap, record.serial);
-            continue;
-        } else if (record.kind == MPP_TIME) {
-            uint64_t time_ns = d.time_ns > h->time_ns ? d.time_ns : h->time_ns;
-            if (time_ns > m.time_ns) {
-                d.at = start;
-                d.time_ns -= record.a;
-                break;
-            }
-            h->time_ns = time_ns;
-            position++;
-            r->record_counts[MPP_TIME]++;
-            continue;
-        } else {
-            h->position = ++position;
-            r->record_counts[record.kind & 0xff]++;
-            error = apply_rare(r, &record, d.next_serial);
-        }
-        if (__builtin_expect(error, 0)) {
-            result = error;
-            break;
-        }
+        stop = fill_batch(r, &d, &b, m.position - h->position, m.time_ns);
+        int error = apply_batch(r, &b);
+        if (error) return error;
+        if (!b.rare.kind) continue;
+        h->position++;
+        r->record_counts[b.rare.kind & 0xff]++;
+        error = apply_rare(r, &b.rare, d.next_serial);
+        if (error) return error;
     }
-    r->record_counts[MPP_ALLOC] += allocs;
-    r->record_counts[MPP_FREE] += frees;
-    h->position = position;
     h->decoder = d;
-    return result;
+    return stop;
 }
 
 int replay_run(struct replay *r, struct moment m)
