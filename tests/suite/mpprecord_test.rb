@@ -45,7 +45,8 @@ class MpprecordTest < Minitest::Test
   end
 
   def test_signals_reach_the_program
-    program = "trap(:TERM) { puts :term; exit 7 }; $stdout.sync = true; puts :ready; sleep"
+    # syswrite: a signal that comes while the main program is still in its puts must not meet the lock of stdout, as Ruby 3.3 has it.
+    program = "trap(:TERM) { $stdout.syswrite(\"term\\n\"); exit 7 }; $stdout.sync = true; puts :ready; sleep"
     run = record("ruby", "-e", program) { |pid| Process.kill(:TERM, pid) }
     assert_equal [7, "ready\nterm\n"], [run.status.exitstatus, run.out]
     assert_log "app.mpp"
@@ -192,7 +193,10 @@ class MpprecordTest < Minitest::Test
 
   def test_wrong_options
     [%w[--nonsense], %w[--rate 0], %w[--rate 1.5], %w[--rate nan], %w[--rate 1/0], %w[--rate x], %w[--rate 1/16777216], %w[--max-depth 0], %w[--max-depth 4097], %w[--max-depth -3],
-     %w[--max-depth 1e3], %w[--journal-bytes 0], %w[--journal-bytes 1g], %w[--journal-bytes -5], %w[--journal-bytes 257m], ["-o", ""]].each do |options|
+     %w[--max-depth 1e3], %w[--journal-bytes 0], %w[--journal-bytes 1g], %w[--journal-bytes -5], %w[--journal-bytes 257m], ["-o", ""],
+     %w[--max-stacks 0], %w[--max-stacks 134217728], %w[--max-tracked many], %w[--max-log-bytes 0], %w[--max-log-bytes 1x], %w[--max-log-bytes 2.5GB],
+     %w[--mark-at-rss MB], %w[--mark-at-rss 9999999999g], %w[--signal NOSUCH], %w[--signal KILL], %w[--signal URG], %w[--signal 12],
+     %w[--baseline --rate 1/2]].each do |options|
       assert_refused 2, /\Ampprecord: .*--help/, record(*options, "ruby", "-e", "puts 1")
     end
     assert_refused 2, /--help/, record("-o")
@@ -259,7 +263,8 @@ class MpprecordTest < Minitest::Test
   def test_help_names_every_option
     help = record("--help")
     assert_equal [0, ""], [help.status.exitstatus, help.err]
-    %w[--output --rate --max-depth --journal-bytes --force --quiet --version --help].each { |name| assert_includes help.out, name }
+    %w[--output --rate --max-depth --baseline --max-log-bytes --max-tracked --max-stacks --mark-at-rss --journal-bytes --paused --control --signal
+       --force --quiet --version --help].each { |name| assert_includes help.out, name }
     assert(help.out.lines.all? { |line| line.chomp.size <= 110 })
   end
 
@@ -333,8 +338,11 @@ class MpprecordFailureTest < Minitest::Test
   end
 
   def test_wrong_numbers
-    %w[MPP_SAMPLE_RATE MPP_MAX_DEPTH MPP_JOURNAL_BYTES].each do |name|
+    %w[MPP_SAMPLE_RATE MPP_MAX_DEPTH MPP_JOURNAL_BYTES MPP_MAX_STACKS MPP_MAX_TRACKED].each do |name|
       assert_off(/invalid value/, bare_run("ruby", "-e", PROGRAM, env: stub_environment.merge(name => "many")), "\"constant\"\n")
+    end
+    %w[MPP_MAX_LOG_BYTES MPP_MARK_AT_RSS].each do |name|
+      assert_off(/must be a number of bytes/, bare_run("ruby", "-e", PROGRAM, env: stub_environment.merge(name => "many")), "\"constant\"\n")
     end
   end
 
@@ -390,8 +398,16 @@ class MpprecordOptionsTest < Minitest::Test
     assert_equal expected, noted("--output=x y.mpp", "--rate=0.01", "--max-depth=30", "--journal-bytes=131072")
   end
 
+  def test_limits
+    expected = { path: File.join(File.realpath(@dir), "app.mpp"), on_exists: :next_free, baseline: true, max_log_bytes: "500000000", max_tracked_objects: 1000,
+                 max_stacks: 77, mark_at_rss: "2147483648" }
+    assert_equal expected, noted("--baseline", "--max-log-bytes", "500MB", "--max-tracked", "1000", "--max-stacks", "77", "--mark-at-rss", "2G")
+    assert_equal expected, noted("--baseline", "--max-log-bytes=500000000", "--max-tracked=1000", "--max-stacks=77", "--mark-at-rss=2048MiB", "--rate=1")
+  end
+
   def test_variables_of_an_outer_recording_do_not_leak_in
-    outer = { "MPP_SAMPLE_RATE" => "0.5", "MPP_MAX_DEPTH" => "3", "MPP_JOURNAL_BYTES" => "4096", "MPP_PATH" => "/x" }
+    outer = { "MPP_SAMPLE_RATE" => "0.5", "MPP_MAX_DEPTH" => "3", "MPP_JOURNAL_BYTES" => "4096", "MPP_PATH" => "/x", "MPP_BASELINE" => "1", "MPP_PAUSED" => "1",
+              "MPP_CONTROL" => "1", "MPP_SIGNAL" => "USR2", "MPP_MAX_STACKS" => "5", "MPP_MAX_TRACKED" => "5", "MPP_MAX_LOG_BYTES" => "5", "MPP_MARK_AT_RSS" => "5" }
     assert_equal %i[path on_exists], noted(env: outer).keys
   end
 
