@@ -26,7 +26,7 @@ module MppOracle
 
     # [command, options of the oracle]
     def list(groups: Oracle::GROUPS.size, tops: 14, diffs: 8)
-      questions = [[:info, {}], [:timeline, [{}, { points: pick([2, 3, 7, 61]) }].sample(random: @random)]]
+      questions = [[:info, {}], [:timeline, [{}, { points: pick([1, 2, 3, 7, 61]) }].sample(random: @random)]]
       @sound, @refused = specs.partition { |spec| position(spec) }
       Oracle::GROUPS.sample(groups, random: @random).each { |by| questions << [:top, { at: moment, by: by, limit: 0 }] }
       tops.times { questions << [:top, { at: moment, by: pick(Oracle::GROUPS), sort: pick(SORTS), limit: pick([0, 0, 0, 3]), **filters }] }
