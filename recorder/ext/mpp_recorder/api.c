@@ -267,19 +267,21 @@ static VALUE api_stats(VALUE self)
 {
     const struct mpp_recorder *r = &mpp_recorder;
     const struct mpp_log_file *lf = &r->file;
+    const struct mpp_counts counts = r->counts; /* of one moment: making the Hash allocates */
+    const uint64_t tracked_objects = r->slots.tracked_count;
     VALUE hash = rb_hash_new();
 
     (void)self;
     if (!r->running) return hash;
-    set(hash, "tracked_objects", r->slots.tracked_count);
-    set(hash, "recorded_allocs", r->counts.recorded_allocs);
-    set(hash, "dropped_allocs", r->counts.dropped_allocs);
-    set(hash, "recorded_frees", r->counts.recorded_frees);
-    set(hash, "implied_frees", r->counts.implied_frees);
-    set(hash, "audited_frees", r->counts.audited_frees);
-    set(hash, "pending_frees", r->counts.pending_frees);
-    set(hash, "newobj_calls", r->counts.newobj_calls);
-    set(hash, "freeobj_calls", r->counts.freeobj_calls);
+    set(hash, "tracked_objects", tracked_objects);
+    set(hash, "recorded_allocs", counts.recorded_allocs);
+    set(hash, "dropped_allocs", counts.dropped_allocs);
+    set(hash, "recorded_frees", counts.recorded_frees);
+    set(hash, "implied_frees", counts.implied_frees);
+    set(hash, "audited_frees", counts.audited_frees);
+    set(hash, "pending_frees", counts.pending_frees);
+    set(hash, "newobj_calls", counts.newobj_calls);
+    set(hash, "freeobj_calls", counts.freeobj_calls);
     set(hash, "stacks", r->stacks.node_count);
     set(hash, "sites", r->stacks.site_count);
     set(hash, "written_bytes", r->in_child ? 0 : atomic_load(&lf->written_bytes));
