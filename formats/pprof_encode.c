@@ -172,7 +172,9 @@ static int emit_functions(struct encoder *e, const struct mpp_pprof *p)
         for (uint32_t i = 0; i < count; i++) {
             const struct pprof_function *f = &p->functions[from + i];
             part.function[i]->id = (uint64_t)from + i + 1;
-            part.function[i]->name = part.function[i]->system_name = f->name;
+            /* No system_name: where it equals the name, pprof takes the name for C++ and cuts what stands in <> off "<main>" and "#<Class>.x"
+             * (google/pprof internal/symbolizer demangleSingleFunction). */
+            part.function[i]->name = f->name;
             part.function[i]->filename = f->path;
             part.function[i]->start_line = f->first_line;
         }
