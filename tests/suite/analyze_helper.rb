@@ -38,9 +38,9 @@ module AnalyzeHelper
   class SmallLog
     B = MppOracle::LogBuilder
     STRINGS = ["main", "/app/main.rb", "Leak#grow", "/app/leak.rb", "Array#push", "Leak::Node", "Array", "String", "worker", "[mpp_recorder]", "(none)",
-               "bad\xFFname", "/app/caf\u00e9.rb"].freeze
+               "bad\xFFname", "/app/caf\u00e9.rb", "<main>"].freeze
     # label, path, first line, flags (1: native, 2: a remark)
-    FUNCTIONS = [["main", "/app/main.rb", 1, 0], ["Leak#grow", "/app/leak.rb", 3, 0], ["Array#push", "/app/leak.rb", 0, 1],
+    FUNCTIONS = [["<main>", "/app/main.rb", 1, 0], ["Leak#grow", "/app/leak.rb", 3, 0], ["Array#push", "/app/leak.rb", 0, 1],
                  ["[mpp_recorder]", "(none)", 0, 2], ["bad\xFFname", "/app/caf\u00e9.rb", 5, 0]].freeze
     # parent, function, line
     STACKS = [[0, 1, 10], [1, 2, 5], [2, 3, 5], [1, 4, 0], [1, 5, 7], [1, 1, 11]].freeze

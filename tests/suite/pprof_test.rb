@@ -92,7 +92,7 @@ class PprofTest < Minitest::Test
     text = pprof("-traces", "-sample_index=inuse_objects", profile(@small))
     grow = json!("top", "--by", "stack", "--limit", "0", "--focus", "Leak#grow", "--class", "Leak::Node", @small)["rows"]
     assert_equal 1, grow.size
-    traces = text.split(/^-----------\+-+$/).select { |trace| trace.match?(/^\s+\d+\s+Leak#grow\n\s+main$/) }
+    traces = text.split(/^-----------\+-+$/).select { |trace| trace.match?(/^\s+\d+\s+Leak#grow\n\s+<main>$/) }
     refute_empty traces
     assert_equal grow[0]["live_objects"], traces.sum { |trace| trace[/^\s+(\d+)\s+Leak#grow$/, 1].to_i }
     assert(traces.all? { |trace| trace.match?(/class:\s*Leak::Node/) }, traces.join)
@@ -101,7 +101,7 @@ class PprofTest < Minitest::Test
   def test_peek
     text = pprof("-peek", "Leak#grow", "-sample_index=inuse_objects", "-unit=count", profile(@small))
     # callers above, callees below
-    assert_match(/\|\s+main\n.*\|\s+Leak#grow\n.*\|\s+Array#push\n/, text)
+    assert_match(/\|\s+<main>\n.*\|\s+Leak#grow\n.*\|\s+Array#push\n/, text)
   end
 
   def test_tags
