@@ -3,14 +3,15 @@
 # Records every allocation, free and size change of this process's Ruby heap into a log, which `mppanalyze` reads.
 #
 #   require "mpp_recorder"
-#   MppRecorder.start(path: "app.mpp")
+#   MppRecorder.start(path: "app-%p.mpp")   # %p pid, %t time in UTC, %h host, %% a percent sign
 #   MppRecorder.mark("warm")
 #   MppRecorder.stop
 #
-# `start`, `stop`, `running?`, `mark`, `flush` and `stats` are the C extension's.
+# The methods are the C extension's (recorder/ext/mpp_recorder/api.c); here is what is better said in Ruby.
 require_relative "mpp_recorder/version"
 require_relative "mpp_recorder/locate"
 MppRecorder::Locate.load_extension
+require_relative "mpp_recorder/log_name"
 
 module MppRecorder
   # Records while the block runs, and returns its value. Options are those of `start`.
@@ -23,3 +24,5 @@ module MppRecorder
     end
   end
 end
+
+require_relative "mpp_recorder/railtie" if defined?(Rails::Railtie)

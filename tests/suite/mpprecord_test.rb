@@ -342,7 +342,7 @@ class MpprecordFailureTest < Minitest::Test
       assert_off(/invalid value/, bare_run("ruby", "-e", PROGRAM, env: stub_environment.merge(name => "many")), "\"constant\"\n")
     end
     %w[MPP_MAX_LOG_BYTES MPP_MARK_AT_RSS].each do |name|
-      assert_off(/must be a number of bytes/, bare_run("ruby", "-e", PROGRAM, env: stub_environment.merge(name => "many")), "\"constant\"\n")
+      assert_off(/\w+ must be a number of bytes/, bare_run("ruby", "-e", PROGRAM, env: stub_environment.merge(name => "many")), "\"constant\"\n")
     end
   end
 
@@ -402,7 +402,7 @@ class MpprecordOptionsTest < Minitest::Test
     expected = { path: File.join(File.realpath(@dir), "app.mpp"), on_exists: :next_free, baseline: true, max_log_bytes: "500000000", max_tracked_objects: 1000,
                  max_stacks: 77, mark_at_rss: "2147483648" }
     assert_equal expected, noted("--baseline", "--max-log-bytes", "500MB", "--max-tracked", "1000", "--max-stacks", "77", "--mark-at-rss", "2G")
-    assert_equal expected, noted("--baseline", "--max-log-bytes=500000000", "--max-tracked=1000", "--max-stacks=77", "--mark-at-rss=2048MiB", "--rate=1")
+    assert_equal expected, noted("--baseline", "--max-log-bytes=500000000", "--max-tracked=1000", "--max-stacks=77", "--mark-at-rss=2048MiB")
   end
 
   def test_variables_of_an_outer_recording_do_not_leak_in

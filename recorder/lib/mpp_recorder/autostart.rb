@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
 # Starts the recording in every Ruby that `mpprecord` runs: RUBYOPT names this file. Whatever goes wrong here, the program goes on:
-# each error becomes one line on stderr. This runs before the program, so it loads nothing of Ruby's library and leaves nothing
-# but MppRecorder behind (and not even that without the extension, so that `defined?(MppRecorder)` means that it can be called).
-# Its syntax is that of old Rubies on purpose: a child may be any Ruby.
+# each error becomes one line on stderr. This runs before the program, so it loads nothing of Ruby's library (but control.rb does,
+# when it is asked for) and leaves nothing but MppRecorder behind (and not even that without the extension, so that
+# `defined?(MppRecorder)` means that it can be called). Its syntax is that of old Rubies on purpose: a child may be any Ruby.
 begin
   # Not `require`: a later `require "mpp_recorder"` must find it not loaded yet.
   load File.join(__dir__, "locate.rb")
   # `mpprecord` runs under the Ruby that installed it, so it can tell for which one the gem's extension was built.
   MppRecorder::Locate.load_extension(:installed_for => ENV["MPP_ABI"])
+  load File.join(__dir__, "log_name.rb")
 
   text = lambda { |name| ENV[name] unless ENV[name].to_s.empty? }
   path = text.call("MPP_PATH")
@@ -16,9 +17,20 @@ begin
 
   options = { :path => path, :on_exists => :next_free }
   options[:sample_rate] = Float(text.call("MPP_SAMPLE_RATE")) if text.call("MPP_SAMPLE_RATE")
-  options[:max_depth] = Integer(text.call("MPP_MAX_DEPTH"), 10) if text.call("MPP_MAX_DEPTH")
-  options[:journal_bytes] = Integer(text.call("MPP_JOURNAL_BYTES"), 10) if text.call("MPP_JOURNAL_BYTES")
-  MppRecorder.start(**options) unless MppRecorder.running?
+  { :max_depth => "MPP_MAX_DEPTH", :max_stacks => "MPP_MAX_STACKS", :max_tracked_objects => "MPP_MAX_TRACKED",
+    :journal_bytes => "MPP_JOURNAL_BYTES" }.each do |option, name|
+    options[option] = Integer(text.call(name), 10) if text.call(name)
+  end
+  { :max_log_bytes => "MPP_MAX_LOG_BYTES", :mark_at_rss => "MPP_MARK_AT_RSS" }.each do |option, name|
+    options[option] = text.call(name) if text.call(name) # "500MB": the extension knows the units
+  end
+  options[:baseline] = true if text.call("MPP_BASELINE")
+
+  if text.call("MPP_CONTROL") || text.call("MPP_PAUSED") || text.call("MPP_SIGNAL")
+    load File.join(__dir__, "control.rb")
+    MppRecorder::Control.open(options, :socket => text.call("MPP_CONTROL") || text.call("MPP_PAUSED"), :signal => text.call("MPP_SIGNAL"))
+  end
+  MppRecorder.start(**options) unless MppRecorder.running? || text.call("MPP_PAUSED")
 rescue Exception => error # rubocop:disable Lint/RescueException -- LoadError and ScriptError are no StandardError
   raise if error.is_a?(SignalException) || error.is_a?(SystemExit)
 

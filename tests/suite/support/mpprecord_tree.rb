@@ -87,7 +87,7 @@ module MpprecordRuns
   Run = Struct.new(:out, :err, :status)
   MAGIC = "\x89MPPLOG\n".b
   # Nothing of the environment of whoever runs the tests may decide them.
-  CLEAN = %w[RUBYOPT RUBYLIB MPP_BUILD MPP_PATH MPP_ABI MPP_SAMPLE_RATE MPP_MAX_DEPTH MPP_JOURNAL_BYTES MPP_QUIET BUNDLE_GEMFILE].to_h { |n| [n, nil] }.freeze
+  CLEAN = [*%w[RUBYOPT RUBYLIB BUNDLE_GEMFILE XDG_RUNTIME_DIR], *ENV.keys.grep(/\AMPP_/)].to_h { |n| [n, nil] }.freeze
 
   def setup
     @base = Dir.mktmpdir("mpprecord")
