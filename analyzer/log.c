@@ -98,7 +98,8 @@ static void tell_open_failure(const char *path, int error, int cause)
 {
     switch (error) {
     case MPP_ERR_IO:
-        message("cannot read \"%s\": %s", path, strerror(cause));
+        /* Only what can be read twice is a log. */
+        message("cannot read \"%s\": %s", path, cause == ESPIPE ? "it is a pipe or a device, and a log must be a file" : strerror(cause));
         break;
     case MPP_ERR_EMPTY:
         message("\"%s\" is empty: the recorder has not written to it yet, or the disk was full", path);

@@ -72,6 +72,14 @@ const char *term_delta_count(const struct term *t, char *text, size_t size, uint
     return with_sign(text, size, term_count(t, number, sizeof number, to > from ? to - from : from - to), to, from);
 }
 
+/* U+202A to 202E and U+2066 to 2069 turn the direction of what follows them, the rest of the line too. */
+static int is_direction(const char *s)
+{
+    unsigned char a = (unsigned char)s[0], b = (unsigned char)s[1], c = (unsigned char)s[2];
+
+    return a == 0xE2 && ((b == 0x80 && c >= 0xAA && c <= 0xAE) || (b == 0x81 && c >= 0xA6 && c <= 0xA9));
+}
+
 void term_put(const struct term *t, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length;) {
@@ -81,6 +89,8 @@ void term_put(const struct term *t, const char *bytes, size_t length)
             fputs("\xEF\xBF\xBD", t->out);
         } else if (c < 0x20 || c == 0x7f || (n == 2 && c == 0xC2 && (unsigned char)bytes[i + 1] < 0xA0)) {
             fprintf(t->out, "\\x%02X", n == 2 ? (unsigned char)bytes[i + 1] : c); /* a name must not steer the terminal */
+        } else if (n == 3 && is_direction(bytes + i)) {
+            fputs("\xEF\xBF\xBD", t->out);
         } else {
             fwrite(bytes + i, 1, n, t->out);
         }
