@@ -16,7 +16,7 @@ static char path[64], said[4096];
 static int setup(void **state)
 {
     (void)state;
-    strcpy(directory + strlen(directory) - 6, "XXXXXX");
+    memcpy(directory + strlen(directory) - 6, "XXXXXX", 6);
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/report", directory);
     return 0;
