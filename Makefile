@@ -128,6 +128,17 @@ test: ## everything: unit tests, unit tests under ASan and UBSan, Ruby suites; O
 suite: all tools ## the Ruby suites alone
 	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/run.rb --suite 'suites' $(SUITE)
 
+# The recorder under other Rubies, those of other Debians: roots and builds of their own (tests/ci/root.sh), so this needs root's rights.
+suite-recorder: all
+	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/run.rb --suite "suites of the recorder, Ruby $$($(RUBY) -e 'print RUBY_VERSION')" \
+		$(filter tests/suite/truth_% tests/suite/recorder_% tests/suite/mpprecord_%,$(SUITE))
+test-ruby33: ## the recorder's suites under Ruby 3.3, in a Debian 13 of their own (root; the first time it is installed)
+	@$(call need,rubies)
+	@tests/ci/root.sh trixie build/roots/trixie $(SUBMAKE) -j2 BUILD=build/ruby33 suite-recorder
+test-ruby34: ## the same under the Ruby 3.4 that Debian has in experimental
+	@$(call need,rubies)
+	@tests/ci/root.sh experimental build/roots/experimental $(SUBMAKE) -j2 BUILD=build/ruby34 WERROR= suite-recorder
+
 demo: ## record a leaky program, find its leak
 	@$(call need,build demo)
 	@$(SUBMAKE) all
@@ -229,7 +240,7 @@ help: ## this list
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
-.PHONY: all recorder tools unit unit-build deps deps-bench test suite demo bench check check-format check-headers check-layers \
+.PHONY: all recorder tools unit unit-build deps deps-bench test suite suite-recorder test-ruby33 test-ruby34 demo bench check check-format check-headers check-layers \
 	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
