@@ -144,7 +144,7 @@ struct batch {
 static int fill_batch(const struct replay *r, struct mpp_decoder *d, struct batch *b, uint64_t limit, uint64_t time_ns)
 {
     uint64_t reached_ns = r->history.time_ns;
-    struct mpp_record record;
+    struct mpp_record record = {.kind = 0}; /* leftovers are copied */
 
     b->count = 0;
     b->rare.kind = 0;
