@@ -85,12 +85,10 @@ void term_put(const struct term *t, const char *bytes, size_t length)
     for (size_t i = 0; i < length;) {
         size_t bad, n = utf8_sequence(bytes + i, length - i, &bad);
         unsigned char c = (unsigned char)bytes[i];
-        if (n == 0) {
+        if (n == 0 || (n == 3 && is_direction(bytes + i))) {
             fputs("\xEF\xBF\xBD", t->out);
         } else if (c < 0x20 || c == 0x7f || (n == 2 && c == 0xC2 && (unsigned char)bytes[i + 1] < 0xA0)) {
             fprintf(t->out, "\\x%02X", n == 2 ? (unsigned char)bytes[i + 1] : c); /* a name must not steer the terminal */
-        } else if (n == 3 && is_direction(bytes + i)) {
-            fputs("\xEF\xBF\xBD", t->out);
         } else {
             fwrite(bytes + i, 1, n, t->out);
         }
