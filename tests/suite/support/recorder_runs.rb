@@ -97,6 +97,8 @@ module RecorderRuns
 
   # For logs that are too large for the oracle. Returns the report of `top`.
   def soundly_analyzed(log = path("app.mpp"), clean_end: true)
+    verified = analyze("verify", log: log, clean_end: clean_end)
+    assert_equal [true, []], verified.values_at("ok", "damage"), log
     report = analyze("top", "--by", "class", "--recorder", "--limit", "0", log: log, clean_end: clean_end)
     assert_equal [false, clean_end], report["log"].values_at("damaged", "clean_end"), log
     report
