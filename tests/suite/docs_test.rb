@@ -138,11 +138,16 @@ class DocsTest < Minitest::Test
     end
   end
 
-  # Lines of code blocks that call one of the programs: `$ ` before them or not, behind an assignment, a pipe or &&
+  # Lines of code blocks, fenced or indented, that call one of the programs: behind `$ `, a path, `ruby `, or in a pipe
   def calls(file)
-    blocks = File.read(file, encoding: "UTF-8").scan(/^```[a-z]*\n(.*?)^```/m).flatten
-    blocks.join("\n").gsub(/\\\n/, " ").lines.flat_map { |l| l.scan(/(?:\A|[|;&(]|\s)\s*(mppanalyze|mpprecord)((?:\s+[^|;&()#\n]+)?)/) }
-          .map { |tool, rest| [tool, rest.to_s.strip] }
+    text = File.read(file, encoding: "UTF-8")
+    blocks = text.scan(/^```[a-z]*\n(.*?)^```/m).flatten
+    indented = text.gsub(/^```.*?^```/m, "").lines.grep(/\A(?: {4}|\t)/)
+    (blocks.flat_map(&:lines) + indented).join.gsub(/\\\n/, " ").lines.flat_map do |line|
+      line.sub(/(\s|\A)#\s.*/, "").split(/[|;]|&&/).filter_map do |call|
+        m = call.match(%r{\A\s*(?:\$ )?(?:\w+=\S* )*(?:ruby )?(?:\S*/)?(mppanalyze|mpprecord)(?: (.*))?\s*\z}) and [m[1], m[2].to_s.strip]
+      end
+    end
   end
 
   def test_commands_in_the_readme_exist
@@ -171,7 +176,7 @@ class DocsTest < Minitest::Test
   def test_make_targets_in_the_readme_exist
     targets = File.read(File.join(ROOT, "Makefile")).scan(/^([a-z-]+):/).flatten
     text = File.read(File.join(ROOT, "README.md"), encoding: "UTF-8")
-    named = text.scan(/^(?:\$ )?(?:sudo )?make ([a-z][a-z-]*)|`make ([a-z][a-z-]*)/).flatten.compact.uniq
+    named = text.scan(/^\s*(?:\$ )?(?:sudo )?make ([a-z][a-z-]*)|`make ([a-z][a-z-]*)/).flatten.compact.uniq
     refute_empty named, "README.md does not say how to build"
     assert_empty named - targets
   end
