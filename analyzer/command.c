@@ -3,6 +3,7 @@
 #include "analyzer/progress.h"
 #include "formats/mpp_format.h"
 #include <string.h>
+#include <unistd.h>
 
 const char mppanalyze_version[] = MPP_TOOL_VERSION; /* of the file VERSION, by the Makefile */
 
@@ -67,6 +68,47 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* Letters to insert, leave out, replace or exchange with their neighbour. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LIMIT = 16 };
+    size_t n = strlen(a), m = strlen(b), d[LIMIT + 1][LIMIT + 1];
+
+    if (n > LIMIT || m > LIMIT) return LIMIT;
+    for (size_t i = 0; i <= n; i++) d[i][0] = i;
+    for (size_t k = 0; k <= m; k++) d[0][k] = k;
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t k = 1; k <= m; k++) {
+            size_t least = d[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+            if (d[i - 1][k] + 1 < least) least = d[i - 1][k] + 1;
+            if (d[i][k - 1] + 1 < least) least = d[i][k - 1] + 1;
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] && d[i - 2][k - 2] + 1 < least) least = d[i - 2][k - 2] + 1;
+            d[i][k] = least;
+        }
+    }
+    return d[n][m];
+}
+
+const char *command_near(const char *name)
+{
+    const char *nearest = NULL;
+    size_t least = 3;
+
+    for (size_t i = 0; i < command_count; i++) {
+        size_t here = distance(name, commands[i].name);
+        if (here >= least || here >= strlen(commands[i].name)) continue;
+        least = here;
+        nearest = commands[i].name;
+    }
+    return nearest;
+}
+
+/* Whether `word` can only have been meant as a command: letters alone, and no such file. */
+static int looks_like_a_command(const char *word)
+{
+    return word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyz-") == strlen(word) && word[0] != '-' && access(word, F_OK) != 0;
+}
+
 static void print_help(FILE *out)
 {
     fputs("mppanalyze asks a log of mpprecord what a Ruby process held, at any moment of its life.\n\n"
@@ -85,7 +127,9 @@ static void print_help(FILE *out)
 
 static void print_command_help(FILE *out, const struct command *c)
 {
-    fprintf(out, "mppanalyze %s: %s\n\n  mppanalyze %s [OPTIONS] LOG\n\n%s\n\nOptions:\n", c->name, c->summary, c->name, c->description);
+    fprintf(out, "mppanalyze %s: %s\n\n  mppanalyze %s [OPTIONS] LOG\n\n", c->name, c->summary, c->name);
+    print_wrapped(out, c->description, 0, 0);
+    fputs("\nOptions:\n", out);
     options_print_help(out, c);
     if (c->bit & (FOR_PPROF | FOR_TOP | FOR_DIFF)) fprintf(out, "\nTIME is one of\n%s", time_help);
     fprintf(out, "\nExamples:\n%s", c->examples);
@@ -127,6 +171,12 @@ int command_main(int argc, char **argv)
     if (strcmp(argv[1], "help") == 0 && argc <= 3) return help(argv[2]);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(NULL);
     const struct command *named = command_find(argv[1]), *c = named ? named : &commands[0];
+    if (!named && argc == 2 && looks_like_a_command(argv[1])) {
+        const char *near = command_near(argv[1]);
+        message("\"%s\" is neither a command nor a log: %s%s", argv[1], near ? "did you mean " : "mppanalyze --help lists the commands",
+                near ? near : "");
+        return EXIT_USAGE;
+    }
     /* Parsing begins behind argv[0] of what it gets: the command's name, or ours. */
     switch (options_parse(&o, c, named ? argc - 1 : argc, named ? argv + 1 : argv)) {
     case PARSE_HELP:
@@ -141,6 +191,9 @@ int command_main(int argc, char **argv)
         progress_enable(!o.quiet);
         status = c->run(&o);
         progress_clear();
+        break;
+    case PARSE_FAILED:
+        status = EXIT_FAILED;
         break;
     case PARSE_WRONG:
         break;

@@ -21,6 +21,8 @@ struct command {
 extern const struct command commands[];
 extern const size_t command_count;
 const struct command *command_find(const char *name);
+/* The command that `name` may be a slip of, or NULL. */
+const char *command_near(const char *name);
 extern const char mppanalyze_version[];
 
 /* All that main does. */

@@ -60,14 +60,33 @@ static const struct option_row {
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
-static void print_choices(FILE *out, const char *what, const char *const *names, size_t count, unsigned mask)
+void print_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 {
-    const char *before = what;
+    const size_t width = 80;
+    int first = 1; /* on its line */
 
-    for (size_t i = 0; i < count; i++) {
-        if (!(mask >> i & 1)) continue;
-        fprintf(out, "%s%s", before, names[i]);
-        before = ", ";
+    while (*text) {
+        size_t length = strcspn(text, " \n");
+        if (!first && at + 1 + length > width) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            at = indent;
+            first = 1;
+        }
+        fprintf(out, "%s%.*s", first ? "" : " ", (int)length, text);
+        at += length + (first ? 0 : 1);
+        first = 0;
+        text += length;
+        text += *text != 0;
+    }
+    fputc('\n', out);
+}
+
+/* "a, b, c" of those in `mask`, behind `text`. */
+static void list_choices(char *text, size_t size, const char *const *names, size_t count, unsigned mask)
+{
+    for (size_t i = 0, n = 0; i < count; i++) {
+        size_t used = strlen(text);
+        if (mask >> i & 1) snprintf(text + used, size - used, "%s%s", n++ ? ", " : "", names[i]);
     }
 }
 
@@ -75,19 +94,14 @@ void options_print_help(FILE *out, const struct command *c)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const struct option_row *r = &rows[i];
-        char left[48];
+        char left[48], choices[256] = "";
         if (!(r->commands & c->bit)) continue;
-        snprintf(left, sizeof left, "%s%c%s--%s%s%s", r->code < 256 ? "-" : " ", r->code < 256 ? r->code : ' ', r->code < 256 ? ", " : "  ", r->name,
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", r->code < 256 ? '-' : ' ', r->code < 256 ? r->code : ' ', r->code < 256 ? ", " : "  ", r->name,
                  r->argument ? " " : "", r->argument ? r->argument : "");
-        fprintf(out, "  %-22s ", left);
-        if (r->code == OPT_SORT) {
-            print_choices(out, "", sort_names, SORT_COUNT, c->sorts);
-        } else if (r->code == OPT_FORMAT) {
-            print_choices(out, "", format_names, FORMAT_COUNT, c->formats);
-        } else {
-            fputs(r->help, out);
-        }
-        fputc('\n', out);
+        int at = fprintf(out, "  %-22s ", left);
+        if (r->code == OPT_SORT) list_choices(choices, sizeof choices, sort_names, SORT_COUNT, c->sorts);
+        if (r->code == OPT_FORMAT) list_choices(choices, sizeof choices, format_names, FORMAT_COUNT, c->formats);
+        print_wrapped(out, r->help ? r->help : choices, (size_t)at, (size_t)at);
     }
 }
 
@@ -105,12 +119,8 @@ static int take_choice(const char *name, const char *argument, const char *const
             return 0;
         }
     }
-    char list[256] = "it is none of";
-    for (size_t i = 0, n = 0; i < count; i++) {
-        if (!(mask >> i & 1)) continue;
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", n++ ? ", " : " ", names[i]);
-    }
+    char list[300] = "it is none of ";
+    list_choices(list, sizeof list, names, count, mask);
     return wrong(name, argument, list);
 }
 
@@ -127,12 +137,17 @@ static int take_number(const char *name, const char *argument, uint64_t *out)
     return 0;
 }
 
+/* What a TIME may be depends on the log: one that is none is a failure as one that the log lacks is, not wrong usage. */
+#define NO_TIME (-2)
+
 static int take_time(const char *name, const char *argument, struct time_spec *t, int *has)
 {
     const char *why;
 
     *has = 1;
-    return time_parse(t, argument, &why) ? wrong(name, argument, why) : 0;
+    if (time_parse(t, argument, &why) == 0) return 0;
+    wrong(name, argument, why);
+    return NO_TIME;
 }
 
 static int take_regex(const char *name, const char *argument, regex_t *re, int *has)
@@ -249,7 +264,9 @@ static int take_operands(struct options *o, const struct command *c, int argc, c
         if (command_find(argv[first])) {
             message("\"%s\" is a command: it goes first, before the options", argv[first]);
         } else {
-            message("%s takes one log, and got \"%s\" and \"%s\": mppanalyze --help lists the commands", c->name, argv[first], argv[first + 1]);
+            const char *near = command_near(argv[first]);
+            message("%s takes one log, and got \"%s\" and \"%s\": %s%s", c->name, argv[first], argv[first + 1],
+                    near ? "did you mean " : "mppanalyze --help lists the commands", near ? near : "");
         }
         return -1;
     }
@@ -290,9 +307,11 @@ enum parse_result options_parse(struct options *o, const struct command *c, int 
             }
             return PARSE_WRONG;
         }
-        if (take(o, c, code, optarg)) return PARSE_WRONG;
+        int taken = take(o, c, code, optarg);
+        if (taken) return taken == NO_TIME ? PARSE_FAILED : PARSE_WRONG;
     }
-    if (take_operands(o, c, argc, argv, optind)) return PARSE_WRONG;
+    int taken = take_operands(o, c, argc, argv, optind);
+    if (taken) return taken == NO_TIME ? PARSE_FAILED : PARSE_WRONG;
     if (c->bit == FOR_DIFF && !o->has_from) {
         message("diff needs --from TIME: mppanalyze diff --from 50%% --to end \"%s\" is a start", o->log);
         return PARSE_WRONG;

@@ -37,14 +37,17 @@ struct options {
 
 struct command;
 
-enum parse_result { PARSE_RUN, PARSE_HELP, PARSE_VERSION, PARSE_WRONG };
+enum parse_result { PARSE_RUN, PARSE_HELP, PARSE_VERSION, PARSE_WRONG, PARSE_FAILED };
 
-/* Parses argv[first..] for `c`. PARSE_WRONG: after a message. *o must be released in every case. */
+/* Parses argv[first..] for `c`. PARSE_WRONG: after a message; PARSE_FAILED: the same, of a
+ * TIME that is none. *o must be released in every case. */
 enum parse_result options_parse(struct options *o, const struct command *c, int argc, char **argv);
 void options_release(struct options *o);
 
 void options_filter(const struct options *o, struct group_filter *f);
 
+/* Prints `text` in lines of at most 80 columns; the first goes on at column `at`, the others are indented by `indent`. Ends the last one. */
+void print_wrapped(FILE *out, const char *text, size_t at, size_t indent);
 /* The options of a command, a line or more each. */
 void options_print_help(FILE *out, const struct command *c);
 

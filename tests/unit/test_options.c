@@ -80,7 +80,6 @@ static void test_wrong_usage(void **state)
         {"top", {"a.mpp", "-x"}, "no option"},
         {"top", {"a.mpp", "--from", "1s"}, "no option \"--from\""},
         {"top", {"a.mpp", "--at"}, "needs an argument"},
-        {"top", {"a.mpp", "--at", "noon"}, "--at \"noon\""},
         {"top", {"a.mpp", "--by", "colour"}, "--by \"colour\": it is none of stack, line"},
         {"top", {"a.mpp", "--sort", "retained_bytes"}, "--sort"},
         {"diff", {"a.mpp", "--from", "1s", "--sort", "live_bytes"}, "--sort"},
@@ -103,6 +102,26 @@ static void test_wrong_usage(void **state)
             fail_msg("case %zu says: %s", i, said);
         options_release(&o);
     }
+}
+
+static void test_no_time_is_a_failure(void **state)
+{
+    struct options o;
+
+    (void)state;
+    assert_int_equal(parse(&o, "top", WORDS("a.mpp", "--at", "noon")), PARSE_FAILED);
+    assert_non_null(strstr(said, "--at \"noon\""));
+    options_release(&o);
+}
+
+static void test_slips(void **state)
+{
+    (void)state;
+    assert_string_equal(command_near("toop"), "top");
+    assert_string_equal(command_near("tiemline"), "timeline");
+    assert_string_equal(command_near("verfy"), "verify");
+    assert_null(command_near("app.mpp"));
+    assert_null(command_near("x"));
 }
 
 static void test_help_and_version(void **state)
@@ -155,7 +174,7 @@ static void test_log_with_its_point(void **state)
     assert_int_equal(parse(&o, "info", WORDS(operand)), PARSE_WRONG);
     options_release(&o);
     snprintf(operand, sizeof operand, "%s@nonsense", path);
-    assert_int_equal(parse(&o, "top", WORDS(operand)), PARSE_WRONG);
+    assert_int_equal(parse(&o, "top", WORDS(operand)), PARSE_FAILED);
     options_release(&o);
     unlink(path);
     assert_int_equal(parse(&o, "top", WORDS(operand)), PARSE_RUN); /* no such file: opening it says so */
@@ -166,8 +185,14 @@ static void test_log_with_its_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_options_and_operands_mix), cmocka_unit_test(test_wrong_usage),
-        cmocka_unit_test(test_help_and_version), cmocka_unit_test(test_help_lists_every_option),  cmocka_unit_test(test_log_with_its_point),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_options_and_operands_mix),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_no_time_is_a_failure),
+        cmocka_unit_test(test_slips),
+        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_help_lists_every_option),
+        cmocka_unit_test(test_log_with_its_point),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
