@@ -31,6 +31,13 @@ test  ruby-minitest          gem:minitest
 test  git                    cmd:git
 test  bundler                cmd:bundle
 test  golang-go              cmd:go
+test  puma                   gem:puma
+test  ruby-rack              gem:rack
+test  ruby-railties          gem:railties
+test  ruby-activerecord      gem:activerecord
+test  ruby-sqlite3           gem:sqlite3
+test  asciidoctor            gem:asciidoctor
+test  ruby-rouge             gem:rouge
 test  man-db                 cmd:man
 test  groff                  cmd:groff
 check clang-format           cmd:clang-format
@@ -42,8 +49,6 @@ bench ruby-stackprof         gem:stackprof
 bench ruby-memory-profiler   gem:memory_profiler
 bench asciidoctor            gem:asciidoctor
 bench ruby-rouge             gem:rouge
-bench puma                   gem:puma
-bench ruby-rack              gem:rack
 rubies debootstrap           cmd:debootstrap
 '
 CC=${CC:-cc}
@@ -62,9 +67,13 @@ present() { # one probe of the table
     esac >/dev/null 2>&1
 }
 
-rows() { # the rows of the groups asked for
+rows() { # the rows of the groups asked for; a package that stands in several is told once. The shell alone: nothing may be missing for this.
+    seen=' '
     echo "$table" | while read -r group package probe; do
-        case " $groups " in *" $group "*) echo "$package $probe" ;; esac
+        case " $groups " in *" $group "*) ;; *) continue ;; esac
+        case $seen in *" $package "*) continue ;; esac
+        seen="$seen$package "
+        echo "$package $probe"
     done
 }
 
@@ -81,7 +90,7 @@ esac
 groups=${*:-build test check demo}
 
 if [ $mode = list ]; then
-    rows | cut -d' ' -f1
+    rows | while read -r package probe; do echo "$package"; done
     exit 0
 fi
 
