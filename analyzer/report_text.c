@@ -8,6 +8,49 @@ static double percent(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
+/* Columns as wide as what stands in them. */
+#define COLUMNS   6
+#define CELL_SIZE 40
+struct cells {
+    char text[COLUMNS][CELL_SIZE];
+};
+
+struct table {
+    const struct term *term;
+    size_t count; /* of columns before the name */
+    int widths[COLUMNS];
+};
+
+static void table_measure(struct table *t, const struct cells *c)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        int width = (int)strlen(c->text[i]);
+        if (width > t->widths[i]) t->widths[i] = width;
+    }
+}
+
+/* Columns before the name. */
+static size_t table_indent(const struct table *t)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < t->count; i++) sum += (size_t)t->widths[i] + 2;
+    return sum;
+}
+
+/* `color` is that of the columns from `first` up to `last`. */
+static void table_put(const struct table *t, const struct cells *c, const char *color, size_t first, size_t last)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        fprintf(t->term->out, "%s%*s%s  ", i == first ? color : "", t->widths[i], c->text[i], i == last && *color ? t->term->plain : "");
+    }
+}
+
+static void set(struct cells *c, size_t column, const char *text)
+{
+    snprintf(c->text[column], CELL_SIZE, "%s", text);
+}
+
 static void put_row_name(const struct term *t, const struct names *n, const struct row *r, size_t used)
 {
     const struct intern_entry *name = &n->strings.entries[r->name];
@@ -70,13 +113,27 @@ static void put_counters(const struct term *t, const char *label, const struct c
     fputc('\n', t->out);
 }
 
+static void top_cells(const struct term *t, const struct options *o, uint64_t whole, const struct cell *live, const struct counters *n,
+                      struct cells *c)
+{
+    term_bytes(t, c->text[0], CELL_SIZE, live->bytes);
+    snprintf(c->text[1], CELL_SIZE, "%.1f", percent(live->bytes, whole));
+    term_count(t, c->text[2], CELL_SIZE, live->objects);
+    set(c, 3, "-");
+    set(c, 4, "-");
+    if (o->min_age) return; /* not known by age */
+    term_bytes(t, c->text[3], CELL_SIZE, n->allocated_bytes);
+    term_count(t, c->text[4], CELL_SIZE, n->allocated_objects);
+}
+
 static int write_top(const struct top_report *r, const struct options *o, struct output *out)
 {
+    static const struct cells head = {{"live bytes", "%", "objects", "allocated", "objects"}};
     const struct grouping *g = r->grouping;
-    const struct names *n = &g->names;
     struct term t;
+    struct table table = {.term = &t, .count = 5};
+    struct cells c, sum;
     size_t shown = report_limit(o, g->row_count);
-    char bytes[2][32], counts[2][32];
     uint64_t whole = counters_live_bytes(&r->totals);
 
     term_init(&t, o, out);
@@ -84,40 +141,47 @@ static int write_top(const struct top_report *r, const struct options *o, struct
     term_point(&t, r->log, "at", &r->at);
     put_counters(&t, "", &r->totals);
     put_filters(&t, o, g, shown);
-    fprintf(t.out, "%s%13s  %6s  %12s  %13s  %12s  name%s\n", t.bold, "live bytes", "%", "objects", "allocated", "objects", t.plain);
+    top_cells(&t, o, whole, &r->filtered_live, &r->filtered, &sum);
+    table_measure(&table, &head);
+    table_measure(&table, &sum);
     for (size_t i = 0; i < shown; i++) {
-        const struct row *row = &g->rows[i];
-        fprintf(t.out, "%s%13s%s  %6.1f  %12s  %13s  %12s  ", t.color, term_bytes(&t, bytes[0], sizeof bytes[0], row->live.bytes), t.plain,
-                percent(row->live.bytes, whole), term_count(&t, counts[0], sizeof counts[0], row->live.objects),
-                o->min_age ? "-" : term_bytes(&t, bytes[1], sizeof bytes[1], row->n.allocated_bytes),
-                o->min_age ? "-" : term_count(&t, counts[1], sizeof counts[1], row->n.allocated_objects));
-        put_row_name(&t, n, row, 66);
-        if (g->by == BY_STACK) put_callers(&t, n, row->node, 68);
+        top_cells(&t, o, whole, &g->rows[i].live, &g->rows[i].n, &c);
+        table_measure(&table, &c);
+    }
+    fputs(t.bold, t.out);
+    table_put(&table, &head, "", 0, 0);
+    fprintf(t.out, "name%s\n", t.plain);
+    for (size_t i = 0; i < shown; i++) {
+        top_cells(&t, o, whole, &g->rows[i].live, &g->rows[i].n, &c);
+        table_put(&table, &c, t.color, 0, 0);
+        put_row_name(&t, &g->names, &g->rows[i], table_indent(&table));
+        if (g->by == BY_STACK) put_callers(&t, &g->names, g->rows[i].node, (int)table_indent(&table) + 2);
     }
     if (shown < g->row_count || r->filtered_live.bytes != whole) {
-        fprintf(t.out, "%s%13s  %6.1f  %12s  %13s  %12s  all rows%s\n", t.dim, term_bytes(&t, bytes[0], sizeof bytes[0], r->filtered_live.bytes),
-                percent(r->filtered_live.bytes, whole), term_count(&t, counts[0], sizeof counts[0], r->filtered_live.objects),
-                o->min_age ? "-" : term_bytes(&t, bytes[1], sizeof bytes[1], r->filtered.allocated_bytes),
-                o->min_age ? "-" : term_count(&t, counts[1], sizeof counts[1], r->filtered.allocated_objects), t.plain);
+        fputs(t.dim, t.out);
+        table_put(&table, &sum, "", 0, 0);
+        fprintf(t.out, "all rows%s\n", t.plain);
     }
     return 0;
 }
 
-static void put_cells(const struct term *t, const struct cell *from, const struct cell *to, const struct cell *retained)
+static void diff_cells(const struct term *t, const struct cell *from, const struct cell *to, const struct cell *retained, struct cells *c)
 {
-    char text[6][40];
-    const char *sign = to->bytes > from->bytes ? t->plus : to->bytes < from->bytes ? t->minus : "";
-
-    fprintf(t->out, "%13s  %12s  %s%13s  %12s%s  %12s  %12s  ", term_bytes(t, text[0], sizeof text[0], retained->bytes),
-            term_count(t, text[1], sizeof text[1], retained->objects), sign, term_delta_bytes(t, text[2], sizeof text[2], to->bytes, from->bytes),
-            term_delta_count(t, text[3], sizeof text[3], to->objects, from->objects), t->plain, term_bytes(t, text[4], sizeof text[4], from->bytes),
-            term_bytes(t, text[5], sizeof text[5], to->bytes));
+    term_bytes(t, c->text[0], CELL_SIZE, retained->bytes);
+    term_count(t, c->text[1], CELL_SIZE, retained->objects);
+    term_delta_bytes(t, c->text[2], CELL_SIZE, to->bytes, from->bytes);
+    term_delta_count(t, c->text[3], CELL_SIZE, to->objects, from->objects);
+    term_bytes(t, c->text[4], CELL_SIZE, from->bytes);
+    term_bytes(t, c->text[5], CELL_SIZE, to->bytes);
 }
 
 static int write_diff(const struct diff_report *r, const struct options *o, struct output *out)
 {
+    static const struct cells head = {{"retained", "objects", "delta", "objects", "from", "to"}};
     const struct grouping *g = r->grouping;
     struct term t;
+    struct table table = {.term = &t, .count = 6};
+    struct cells c, sum;
     size_t shown = report_limit(o, g->row_count);
 
     term_init(&t, o, out);
@@ -127,16 +191,26 @@ static int write_diff(const struct diff_report *r, const struct options *o, stru
     term_point(&t, r->log, "to", &r->to);
     put_counters(&t, "  ", &r->totals_to);
     put_filters(&t, o, g, shown);
-    fprintf(t.out, "%s%13s  %12s  %13s  %12s  %12s  %12s  name%s\n", t.bold, "retained", "objects", "delta", "objects", "from", "to", t.plain);
+    diff_cells(&t, &r->filtered_from, &r->filtered_to, &r->filtered_retained, &sum);
+    table_measure(&table, &head);
+    table_measure(&table, &sum);
+    for (size_t i = 0; i < shown; i++) {
+        diff_cells(&t, &g->rows[i].from, &g->rows[i].to, &g->rows[i].retained, &c);
+        table_measure(&table, &c);
+    }
+    fputs(t.bold, t.out);
+    table_put(&table, &head, "", 0, 0);
+    fprintf(t.out, "name%s\n", t.plain);
     for (size_t i = 0; i < shown; i++) {
         const struct row *row = &g->rows[i];
-        put_cells(&t, &row->from, &row->to, &row->retained);
-        put_row_name(&t, &g->names, row, 84);
-        if (g->by == BY_STACK) put_callers(&t, &g->names, row->node, 86);
+        diff_cells(&t, &row->from, &row->to, &row->retained, &c);
+        table_put(&table, &c, row->to.bytes > row->from.bytes ? t.plus : row->to.bytes < row->from.bytes ? t.minus : "", 2, 3);
+        put_row_name(&t, &g->names, row, table_indent(&table));
+        if (g->by == BY_STACK) put_callers(&t, &g->names, row->node, (int)table_indent(&table) + 2);
     }
     if (g->row_count != 1) {
         fputs(t.dim, t.out);
-        put_cells(&t, &r->filtered_from, &r->filtered_to, &r->filtered_retained);
+        table_put(&table, &sum, "", 0, 0);
         fprintf(t.out, "all rows%s\n", t.plain);
     }
     return 0;

@@ -111,7 +111,7 @@ static size_t byte_of_column(const char *s, size_t length, size_t column)
 
 void term_put_name(const struct term *t, const char *name, size_t length, size_t used)
 {
-    size_t columns = utf8_columns(name, length), room = t->width > used + 12 ? t->width - used : 12;
+    size_t columns = utf8_columns(name, length), room = t->width > used + 24 ? t->width - used : 24;
 
     if (t->width == 0 || columns <= room) {
         term_put(t, name, length);
