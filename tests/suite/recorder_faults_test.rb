@@ -342,6 +342,7 @@ class RecorderPressureTest < Minitest::Test
     soundly_analyzed
     at_end = live(at: "mark:end")
     assert_equal [kept, flood], %w[Kept Flood].map { |name| at_end.fetch(name, [0])[0] }, "implied #{implied}, audited #{audited}"
-    assert_operator implied + audited, :>, 10_000, "no free was swallowed: nothing was tested"
+    # From 3.4 on Ruby keeps the collector off while hooks of births run, so that no free is swallowed there.
+    assert_operator implied + audited, :>, 10_000, "no free was swallowed: nothing was tested" if RUBY_VERSION < "3.4"
   end
 end

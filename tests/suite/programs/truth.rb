@@ -28,6 +28,7 @@ Big = Struct.new(*(:a..:t).to_a)
 BEGINS = "work begins"
 ENDS = "work ends"
 def begins = MppRecorder.mark(BEGINS) && GC.stat(:total_allocated_objects)
+def moment = [GC.stat(:total_allocated_objects), GC.stat(:total_freed_objects), MppRecorder.stats]
 def ends = GC.stat(:total_allocated_objects).tap { MppRecorder.mark(ENDS) }
 
 # All that the counting needs is allocated before the start.
@@ -87,7 +88,7 @@ end
 make_all.call
 keeps.clear
 MppRecorder.start(path: "#{LOG}.warm")
-MppRecorder.stats
+moment
 begins
 ends
 MppRecorder.mark("warm", measure: true)
@@ -97,9 +98,9 @@ GC.start
 ObjectSpace.each_object(BasicObject, &look)
 ObjectSpace.each_object(BasicObject, &look)
 
-stats = allocated_before = allocated_after = freed_before = nil
+first = last = allocated_before = allocated_after = nil
 MppRecorder.start(path: LOG)
-freed_before = GC.stat(:total_freed_objects)
+first = moment
 allocated_before = begins
 make_all.call
 GC.compact if MODES.include?("compact")
@@ -115,8 +116,7 @@ MppRecorder.flush
 MppRecorder.mark("truth", measure: true)
 singletons = 0
 ObjectSpace.each_object(BasicObject, &count)
-stats = MppRecorder.stats
-freed_after = GC.stat(:total_freed_objects)
+last = moment
 GC.enable
 MppRecorder.stop
 
@@ -127,5 +127,6 @@ counts.each do |klass, n|
   rows[name][0] += n
   rows[name][1] += bytes[klass]
 end
-File.write(OUT, JSON.generate(rows: rows, singletons: singletons, stats: stats, allocated: allocated_after - allocated_before,
-                              freed: freed_after - freed_before))
+File.write(OUT, JSON.generate(rows: rows, singletons: singletons, stats: last[2], allocated: allocated_after - allocated_before,
+                              ruby_says: last[0, 2].zip(first).map { |to, from| to - from },
+                              hooks_say: %i[newobj_calls freeobj_calls].map { |name| last[2][name] - first[2][name] }))
