@@ -234,7 +234,7 @@ clean: ## remove build/
 
 help: ## this list
 	@echo "make TARGET [VARIABLE=...]"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo "variables: BUILD=$(BUILD)  SAN=address,undefined|thread  PREFIX=$(PREFIX)  DESTDIR=  RUBY=$(RUBY)  CC=$(CC)  CFLAGS='$(CFLAGS)'"
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
