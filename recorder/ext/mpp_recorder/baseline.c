@@ -27,7 +27,7 @@ static int take(VALUE object)
 
     if (next_serial >= first_birth) return -1;
     if (size_bytes > MPP_MAX_SIZE_BYTES) size_bytes = MPP_MAX_SIZE_BYTES;
-    site = mpp_capture_site_before(klass, type, birth_bytes);
+    site = mpp_capture_site_before(object, klass, type, birth_bytes);
     slot = site ? mpp_slots_for_new(&r->slots, (uintptr_t)object, &page) : NULL;
     p = slot ? mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT) : NULL;
     if (!p) return -1;

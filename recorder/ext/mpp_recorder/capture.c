@@ -257,10 +257,12 @@ uint32_t mpp_capture_site(VALUE klass, unsigned type, uint32_t birth_bytes)
     return intern_site(&site);
 }
 
-uint32_t mpp_capture_site_before(VALUE klass, unsigned type, uint32_t birth_bytes)
+uint32_t mpp_capture_site_before(VALUE object, VALUE klass, unsigned type, uint32_t birth_bytes)
 {
-    struct mpp_site site = {child(0, MPP_FUNCTION_BEFORE, 0), mpp_capture_class(klass), 0, birth_bytes, type};
+    struct mpp_site site = {.birth_bytes = birth_bytes, .type = type};
 
+    site.stack = object == mpp_anchor() ? mpp_recorder.own_stack : child(0, MPP_FUNCTION_BEFORE, 0);
+    site.class_id = type == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
     return site.stack ? intern_site(&site) : 0;
 }
 

@@ -270,7 +270,7 @@ static VALUE symbol_major_by, symbol_total_freed;
 
 /* Symbols are looked up here, at a safe point; rb_gc_stat with a symbol then neither allocates nor raises (gc.c gc_stat_internal), if Ruby knows the
  * key. */
-static void prepare_statistics(void)
+void mpp_hooks_prepare(void)
 {
     static const char *const names[STATISTICS_COUNT] = {
         "heap_live_slots",         "heap_free_slots", "total_allocated_objects", "total_freed_objects", "heap_allocated_pages",
@@ -398,7 +398,6 @@ void mpp_hooks_attach(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
 
-    prepare_statistics();
     r->gc_count = rb_gc_count();
     r->total_freed_at_start = rb_gc_stat(symbol_total_freed);
     add(on_gc, RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_START | RUBY_INTERNAL_EVENT_GC_END_SWEEP);

@@ -240,6 +240,8 @@ int mpp_start(const struct mpp_options *options, const char **why)
     if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_remark("(before recording)") ||
                    add_singleton_class()))
         error = ENOMEM;
+    mpp_hooks_prepare();
+    if (!error) mpp_capture_own_stack();
     if (!error && options->baseline && mpp_baseline()) error = ENOMEM;
     if (error) {
         mpp_log_file_join(&r->file);
@@ -248,7 +250,6 @@ int mpp_start(const struct mpp_options *options, const char **why)
         release_tables(r);
         return error;
     }
-    mpp_capture_own_stack();
     r->running = 1;
     mpp_hooks_attach();
     return 0;
@@ -489,6 +490,11 @@ static void at_exit(VALUE data)
 {
     (void)data;
     (void)mpp_stop();
+}
+
+VALUE mpp_anchor(void)
+{
+    return anchor;
 }
 
 void mpp_lifecycle_init(void)

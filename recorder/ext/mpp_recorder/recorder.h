@@ -84,6 +84,7 @@ struct mpp_recorder {
 extern struct mpp_recorder mpp_recorder;
 
 /* ---- hooks.c ---- */
+void mpp_hooks_prepare(void); /* before a baseline: allocates */
 void mpp_hooks_attach(void);
 void mpp_hooks_detach(void);
 /* Births are no longer recorded; deaths still are, so what is live stays true. Resume ends it. */
@@ -111,7 +112,7 @@ uint32_t mpp_capture_reclassed(uint32_t site, uint32_t class_id);
 uint32_t mpp_capture_class(VALUE klass);
 uint32_t mpp_capture_function(VALUE frame);
 /* The site of an object that was born before the recording. */
-uint32_t mpp_capture_site_before(VALUE klass, unsigned type, uint32_t birth_bytes);
+uint32_t mpp_capture_site_before(VALUE object, VALUE klass, unsigned type, uint32_t birth_bytes);
 uint32_t mpp_capture_thread(void); /* the present thread's id; 0 = none */
 void mpp_capture_own_stack(void);  /* makes own_stack */
 
@@ -168,6 +169,7 @@ void mpp_work_at_safe_point(void); /* what hooks asked for */
 int mpp_child_log(void);
 void mpp_refresh_figures(void);
 uint64_t mpp_memory_bytes(void);
+VALUE mpp_anchor(void);        /* the object whose memsize is our memory: our own, though it was there before the recording */
 void mpp_lifecycle_init(void); /* once: anchor object, job, fork and exit handlers */
 
 /* While the recorder works in Ruby, its own allocations are told apart. Nests. */
