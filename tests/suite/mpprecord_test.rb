@@ -184,6 +184,14 @@ class MpprecordTest < Minitest::Test
     assert_logs "outer.mpp", "inner.mpp"
   end
 
+  # Ruby loads what the command line names before what RUBYOPT names.
+  def test_the_library_on_the_command_line
+    run = record("ruby", "-w", "-I#{@tree.path("recorder/lib")}", "-rmpp_recorder", "-e",
+                 "p MppRecorder.running?, MppRecorder::Locate.class; MppRecorder.stop; p MppRecorder.record(path: 'b.mpp') { 1 }")
+    assert_equal ["true\nModule\n1\n", ""], [run.out, run.err]
+    assert_logs "app.mpp", "b.mpp"
+  end
+
   # --- refusals
 
   def test_no_command
@@ -429,7 +437,7 @@ class MpprecordOptionsTest < Minitest::Test
       p MppRecorder.record(path: "c.mpp") { MppRecorder.stop; 5 }
     RUBY
     run = bare_run("ruby", "-w", "-I#{@tree.path("recorder/lib")}", "-rmpp_recorder", "-e", program)
-    assert_equal [%({:path=>"a.mpp", :max_depth=>3}), "false", %("out of it"), "false", "5"], run.out.lines(chomp: true)
+    assert_equal [{ path: "a.mpp", max_depth: 3 }.inspect, "false", %("out of it"), "false", "5"], run.out.lines(chomp: true)
     assert_equal "", run.err
   end
 end

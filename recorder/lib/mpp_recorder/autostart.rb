@@ -5,8 +5,10 @@
 # when it is asked for) and leaves nothing but MppRecorder behind (and not even that without the extension, so that
 # `defined?(MppRecorder)` means that it can be called). Its syntax is that of old Rubies on purpose: a child may be any Ruby.
 begin
-  # Not `require`: a later `require "mpp_recorder"` must find it not loaded yet.
-  load File.join(__dir__, "locate.rb")
+  # Not `require`: a later `require "mpp_recorder"` must find it not loaded yet. It may be there: Ruby does `ruby -rmpp_recorder`
+  # before what RUBYOPT says.
+  locate_is_ours = !defined?(MppRecorder::Locate)
+  load File.join(__dir__, "locate.rb") if locate_is_ours
   # `mpprecord` runs under the Ruby that installed it, so it can tell for which one the gem's extension was built.
   MppRecorder::Locate.load_extension(:installed_for => ENV["MPP_ABI"])
   load File.join(__dir__, "log_name.rb")
@@ -45,7 +47,7 @@ rescue Exception => error # rubocop:disable Lint/RescueException -- LoadError an
   end
 ensure
   if defined?(MppRecorder)
-    MppRecorder.send(:remove_const, :Locate) if MppRecorder.const_defined?(:Locate, false)
+    MppRecorder.send(:remove_const, :Locate) if locate_is_ours && MppRecorder.const_defined?(:Locate, false)
     Object.send(:remove_const, :MppRecorder) unless MppRecorder.respond_to?(:start)
   end
 end

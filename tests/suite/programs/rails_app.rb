@@ -45,7 +45,7 @@ class ProductsController < ActionController::Base
 
   def show
     product = Product.find(params[:id])
-    SEEN << "#{product.name} was looked at by somebody in request #{request.request_id}" # the leak
+    SEEN << product.name.ljust(40_000) # the leak
     render plain: product.name
   end
 end
