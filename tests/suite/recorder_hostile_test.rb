@@ -62,6 +62,7 @@ class RecorderNamesTest < Minitest::Test
       far_down
       eval("def self_defined = $kept << Made.new")
       self_defined
+      ["def bad_\\xFF\\xFE = $kept << Made.new".b, "def l\#{"o" * 65_536}ng = $kept << Made.new", "def l\#{"o" * 300_000}ng = $kept << Made.new"].each { |code| send(eval(code, nil, "named.rb")) }
     RUBY
     oracle = sound
     all = functions(oracle)
@@ -71,7 +72,10 @@ class RecorderNamesTest < Minitest::Test
     rows = oracle.top(by: "line", limit: 0)["rows"].map { |row| row["name"] }
     assert(rows.include?("odd \uFFFD path.rb:7"), rows.inspect)
     assert(rows.include?("far.rb:2000000000"), rows.inspect)
-    assert_equal 15, live["Made"][0]
+    assert(all.include?("Object#bad_\uFFFD\uFFFD"), all.inspect)
+    # A record holds 64 KiB of a name.
+    assert_equal [65_536, 65_536], all.select { |name| name.match?(/\AObject#[lm]oo/) }.map(&:bytesize)
+    assert_equal 18, live["Made"][0]
     assert_agreement "--by", "line", "--limit", "0", oracle
     assert_agreement "--by", "stack", "--limit", "0", oracle
   end
@@ -423,6 +427,34 @@ class RecorderCollectorTest < Minitest::Test
       GC.stress = false
     RUBY
     soundly_analyzed
+  end
+
+  # One in ten: weights add up to the truth within what chance allows, and of what died nothing is left.
+  def test_sampled
+    run = program!(<<~RUBY)
+      Kept, Flood, Dead = Class.new, Class.new, Class.new
+      GC.auto_compact = true
+      MppRecorder.start(path: LOG, sample_rate: 0.1)
+      dead = Array.new(20_000) { Dead.new }
+      $kept = []
+      100_000.times { |n| Flood.new; $kept << Kept.new if n.even? }
+      dead.clear
+      GC.compact
+      3.times { GC.start }
+      MppRecorder.mark("end", measure: true)
+      p ObjectSpace.each_object(Kept).count, ObjectSpace.each_object(Flood).count, ObjectSpace.each_object(Dead).count, MppRecorder.stats[:recorded_allocs]
+    RUBY
+    kept, flood, dead, recorded = run.out.lines.map(&:to_i)
+    oracle = sound
+    at_end = live(at: "mark:end")
+    assert_in_delta kept, at_end["Kept"][0], 5 * Math.sqrt(kept * 10)
+    assert_operator at_end.fetch("Flood", [0])[0], :<=, flood * 10
+    assert_operator at_end.fetch("Dead", [0])[0], :<=, dead * 10
+    rows = analyze("top", "--by", "class", "--limit", "0")["rows"].to_h { |row| [row["name"], row["allocated_objects"]] }
+    assert_in_delta 100_000, rows["Flood"], 5 * Math.sqrt(1e6)
+    assert_in_delta 20_000, rows["Dead"], 5 * Math.sqrt(2e5)
+    assert_in_delta 17_000, recorded, 5 * Math.sqrt(17_000)
+    assert_agreement "--at", "mark:end", "--by", "class", "--limit", "0", oracle
   end
 
   def test_stop_and_start_amid_everything

@@ -78,6 +78,29 @@ class RecorderKillTest < Minitest::Test
     define_method("test_killed_#{n}_after_#{(after_s * 1000).round}_ms_journal_#{size}") { killed(size, after_s, :KILL) }
   end
 
+  # A log that is being written is read as far as it goes: each time without damage, never less than what the program had told of before.
+  def test_read_while_written
+    reads = 0
+    run = steps(131_072) do |pid, stdout|
+      told = stdout.gets.to_i
+      reader = Thread.new { stdout.each_line { |line| told = line.to_i } }
+      10.times do
+        before = told
+        report = analyze("info", clean_end: false)
+        assert_equal false, report["log"]["damaged"]
+        marks = report["marks"].map { |mark| mark["name"].to_i }
+        assert_equal [*1..marks.size], marks
+        assert_operator marks.size, :>=, before
+        reads += 1
+      end
+    ensure
+      Process.kill(:KILL, pid)
+      reader&.join
+    end
+    assert_equal 10, reads
+    assert_equal Signal.list["KILL"], run.status.termsig
+  end
+
   def test_terminated
     run = steps(0) do |pid, stdout|
       first = stdout.gets
