@@ -62,7 +62,7 @@ class RecorderNamesTest < Minitest::Test
       far_down
       eval("def self_defined = $kept << Made.new")
       self_defined
-      ["def bad_\\xFF\\xFE = $kept << Made.new".b, "def l\#{"o" * 65_536}ng = $kept << Made.new", "def l\#{"o" * 300_000}ng = $kept << Made.new"].each { |code| send(eval(code, nil, "named.rb")) }
+      ["def bad_\\xFF\\xFE = $kept << Made.new".b, "def l\#{"o" * 65_536}ng = $kept << Made.new", "def m\#{"o" * 300_000}ng = $kept << Made.new"].each { |code| send(eval(code, nil, "named.rb")) }
     RUBY
     oracle = sound
     all = functions(oracle)
