@@ -2,24 +2,29 @@
 
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-/* The last backtrace, and its nodes by depth from the root: what the next one is compared with. */
+/* The last backtrace: the next one is the same more often than not. */
 static VALUE *frames, *last_frames;
 static int *lines, *last_lines;
-static uint32_t *nodes; /* nodes[i] = node of the frame i + 1 from the root */
-static int last_depth;  /* how many of last_frames and nodes hold */
+static int last_depth; /* -1: none */
+static uint32_t last_node;
 static uint32_t depth_limit;
 
-/* Guesses of a frame's node: one look in a table that stays in cache, instead of one for the function and one for the node. A guess holds as long as
+/* A cache from the hash of a backtrace (XXH3 over VALUEs and lines) to its node, so that no frame needs to be looked up. An entry holds as long as
  * its epoch does, which ends when a function dies or moves, since its VALUE may come back as another function's (on 3.1 one in six of eval'd methods
- * did). */
-#define GUESS_COUNT 2048u
-struct guess {
-    VALUE frame;
-    uint32_t parent, line, node, epoch;
+ * did). Buckets are cache lines. Chosen over comparing frame by frame with the last backtrace and looking up those that differ by `make
+ * bench-hotpath`. */
+#define BUCKETS 16384u
+#define WAYS    4u
+struct known {
+    uint64_t hash;
+    uint32_t node, epoch;
 };
-static struct guess guesses[GUESS_COUNT];
+static struct known (*known)[WAYS];
 static uint32_t epoch = 1;
+#define GUESS_COUNT 2048u
 static uint32_t site_guesses[GUESS_COUNT]; /* ids */
 
 static uintptr_t last_thread_value;
@@ -35,9 +40,9 @@ int mpp_capture_init(uint32_t max_depth)
     last_frames = calloc(max_depth + 1, sizeof *last_frames);
     lines = calloc(max_depth + 1, sizeof *lines);
     last_lines = calloc(max_depth + 1, sizeof *last_lines);
-    nodes = calloc(max_depth + 2, sizeof *nodes);
+    known = calloc(BUCKETS, sizeof *known);
     mpp_capture_forget();
-    if (frames && last_frames && lines && last_lines && nodes) return 0;
+    if (frames && last_frames && lines && last_lines && known) return 0;
     mpp_capture_release();
     return -1;
 }
@@ -48,15 +53,15 @@ void mpp_capture_release(void)
     free(last_frames);
     free(lines);
     free(last_lines);
-    free(nodes);
+    free(known);
     frames = last_frames = NULL;
     lines = last_lines = NULL;
-    nodes = NULL;
+    known = NULL;
 }
 
 void mpp_capture_forget(void)
 {
-    last_depth = 0;
+    last_depth = -1;
     last_thread_value = 0;
     last_class_value = 0;
     epoch++;
@@ -149,70 +154,52 @@ void mpp_capture_own_stack(void)
     mpp_recorder.own_stack = child(0, MPP_FUNCTION_RECORDER, 0);
 }
 
-/* How many frames, counted from the root, the backtrace of `depth` frames shares with the last one. Frames come leaf first: the roots stand at the
- * ends. */
-static int same_from_root(int depth)
+/* The node of the first `depth` frames, under `node`, found frame by frame from the root; 0: no room or no memory. Frames come leaf first. */
+static uint32_t walk_frames(uint32_t node, int depth)
 {
-    const VALUE *f = frames + depth, *lf = last_frames + last_depth;
-    const int *l = lines + depth, *ll = last_lines + last_depth;
-    int limit = depth < last_depth ? depth : last_depth, same = 0;
+    struct mpp_recorder *r = &mpp_recorder;
 
-    /* Four at a time: backtraces are deep, and mostly the same. */
-    while (limit - same >= 4 && !memcmp(f - same - 4, lf - same - 4, 4 * sizeof *f) && !memcmp(l - same - 4, ll - same - 4, 4 * sizeof *l)) same += 4;
-    while (same < limit && f[-1 - same] == lf[-1 - same] && l[-1 - same] == ll[-1 - same]) same++;
-    return same;
+    for (int i = depth - 1; i >= 0; i--) {
+        uint32_t function;
+        if (r->stacks.node_count >= r->options.max_stacks) return child(0, MPP_FUNCTION_OVERFLOW, 0);
+        function = mpp_capture_function(frames[i]);
+        node = function ? child(node, function, lines[i] > 0 ? (uint32_t)lines[i] : 0) : 0;
+        if (!node) return 0;
+    }
+    return node;
 }
 
 /* The node of the present backtrace, or -1. */
 static int64_t current_stack(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    int depth, same, truncated;
+    int depth, truncated;
     uint32_t node;
+    uint64_t hash;
+    struct known *bucket, *entry = NULL;
 
     if (r->own_work_thread && r->own_work_thread == (uintptr_t)rb_thread_current()) return r->own_stack;
     /* start is always 0: Ruby ignores it, or loops, up to 3.3. One frame more than wanted tells whether there are more. */
     depth = rb_profile_frames(0, (int)depth_limit + 1, frames, lines);
-    truncated = depth > (int)depth_limit;
-    if (truncated) {
-        depth = (int)depth_limit;
-        node = child(0, MPP_FUNCTION_TRUNCATED, 0);
-        if (!node) return -1;
-        last_depth = 0; /* the kept frames hang from another root */
-    } else {
-        node = 0;
-    }
+    if (depth == last_depth && lines[0] == last_lines[0] && !memcmp(frames, last_frames, (size_t)depth * sizeof *frames) &&
+        !memcmp(lines, last_lines, (size_t)depth * sizeof *lines))
+        return last_node;
 
-    same = same_from_root(depth);
-    if (same) node = nodes[same - 1];
-    for (int i = same; i < depth; i++) {
-        uint32_t function;
-        VALUE frame = frames[depth - 1 - i];
-        int line = lines[depth - 1 - i];
-        if (r->stacks.node_count >= r->options.max_stacks) {
-            node = child(0, MPP_FUNCTION_OVERFLOW, 0);
-            last_depth = 0;
-            return node ? (int64_t)node : -1;
-        }
-        struct guess *guess = &guesses[((frame >> 3) + node * 31u + (uint32_t)line * 7u) % GUESS_COUNT];
-        if (guess->frame == frame && guess->parent == node && guess->line == (uint32_t)line && guess->epoch == epoch) {
-            nodes[i] = node = guess->node;
-            continue;
-        }
-        *guess = (struct guess){.frame = frame, .parent = node, .line = (uint32_t)line};
-        function = mpp_capture_function(frame);
-        node = function ? child(node, function, line > 0 ? (uint32_t)line : 0) : 0;
-        guess->node = node;
-        guess->epoch = node ? epoch : 0;
-        if (!node) {
-            last_depth = 0;
-            return -1;
-        }
-        nodes[i] = node;
+    hash = XXH3_64bits_withSeed(lines, (size_t)depth * sizeof *lines, XXH3_64bits(frames, (size_t)depth * sizeof *frames));
+    bucket = known[hash % BUCKETS];
+    for (uint32_t way = 0; way < WAYS; way++) {
+        if (bucket[way].hash == hash && bucket[way].epoch == epoch) entry = &bucket[way];
     }
-    if (truncated) {
-        last_depth = 0;
-        return node;
+    if (entry) {
+        node = entry->node;
+    } else {
+        uint32_t at_epoch = epoch;
+        truncated = depth > (int)depth_limit;
+        node = truncated ? child(0, MPP_FUNCTION_TRUNCATED, 0) : 0;
+        if (truncated && !node) return -1;
+        node = walk_frames(node, truncated ? (int)depth_limit : depth);
+        if (!node && depth > 0) return -1;
+        bucket[(hash >> 32) % WAYS] = (struct known){hash, node, at_epoch};
     }
     VALUE *swap_frames = frames;
     int *swap_lines = lines;
@@ -221,6 +208,7 @@ static int64_t current_stack(void)
     last_frames = swap_frames;
     last_lines = swap_lines;
     last_depth = depth;
+    last_node = node;
     return node;
 }
 

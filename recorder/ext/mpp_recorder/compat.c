@@ -36,12 +36,32 @@ const char *mpp_compat_refusal(void)
 
 int mpp_compat_ractors_lose_frees(void)
 {
-    return StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))})[0] < '4';
+    return strncmp(StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))}), "4.0.", 4) != 0;
+}
+
+static uint32_t common_measure(uint32_t a, uint32_t b)
+{
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int add_slot_size(VALUE heap, VALUE figures, VALUE data)
+{
+    uint32_t *measure = (uint32_t *)data;
+    VALUE bytes = RB_TYPE_P(figures, T_HASH) ? constant_or_nil(figures, "slot_size") : Qnil;
+
+    (void)heap;
+    if (FIXNUM_P(bytes)) *measure = common_measure(*measure, NUM2UINT(bytes));
+    return ST_CONTINUE;
 }
 
 int mpp_compat_heap_geometry(uint32_t *page_bytes, uint32_t *slot_bytes)
 {
-    VALUE constants = rb_const_get(rb_mGC, rb_intern("INTERNAL_CONSTANTS")), page, slot, overhead;
+    VALUE constants = rb_const_get(rb_mGC, rb_intern("INTERNAL_CONSTANTS")), page, slot, overhead, heaps = Qnil;
 
     if (!RB_TYPE_P(constants, T_HASH)) return -1;
     page = constant_or_nil(constants, "HEAP_PAGE_SIZE");
@@ -52,6 +72,8 @@ int mpp_compat_heap_geometry(uint32_t *page_bytes, uint32_t *slot_bytes)
     *page_bytes = NUM2UINT(page);
     *slot_bytes = NUM2UINT(slot) + (FIXNUM_P(overhead) ? NUM2UINT(overhead) : 0);
     smallest_slot_bytes = *slot_bytes;
+    if (rb_respond_to(rb_mGC, rb_intern("stat_heap"))) heaps = rb_funcall(rb_mGC, rb_intern("stat_heap"), 0); /* 3.2 and later */
+    if (RB_TYPE_P(heaps, T_HASH)) rb_hash_foreach(heaps, add_slot_size, (VALUE)slot_bytes);
     return 0;
 }
 

@@ -15,6 +15,7 @@ have_library("m", "log", "math.h")
 have_func("rb_postponed_job_preregister", "ruby/debug.h")
 have_func("rb_gc_obj_slot_size")
 have_func("rb_objspace_each_objects")
+%w[ROBJECT_EMBED ROBJECT_HEAP RUBY_FL_EXIVAR].each { |name| have_const(name, "ruby.h") }
 
 own = Dir.children(here).grep(/\.c\z/)
 shared = %w[error.c header.c block.c record.c crc32c.c writer.c]

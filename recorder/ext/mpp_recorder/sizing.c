@@ -41,7 +41,7 @@ uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot)
         embedded = (flags & RARRAY_EMBED_FLAG) != 0;
         break;
     case T_OBJECT:
-        embedded = (flags & ROBJECT_EMBED) != 0;
+        embedded = mpp_compat_embeds_ivars(flags);
         break;
     case T_HASH:
     case T_STRUCT:
@@ -52,7 +52,8 @@ uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot)
         return UINT64_MAX;
     }
     /* Embedded, and no instance variables of the generic kind: just the slot. */
-    if (embedded && !(flags & RUBY_FL_EXIVAR) && slot->size_bytes == mpp_recorder.stacks.sites[slot->site].birth_bytes) return UINT64_MAX;
+    if (embedded && !mpp_compat_has_ivars_elsewhere(flags) && slot->size_bytes == mpp_recorder.stacks.sites[slot->site].birth_bytes)
+        return UINT64_MAX;
     return rb_obj_memsize_of(object);
 }
 

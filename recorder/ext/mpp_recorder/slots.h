@@ -40,7 +40,7 @@ struct mpp_slot_page {
 };
 
 struct mpp_slots {
-    uint32_t page_bytes, slot_bytes; /* of the running Ruby: a heap page (a power of two) and the smallest slot */
+    uint32_t page_bytes, slot_bytes; /* of the running Ruby: a heap page (a power of two), and what all slots are multiples of */
     uint32_t slots_per_page, words_per_page;
     uint32_t reciprocal; /* of slot_bytes, in 32 fraction bits */
     unsigned page_shift;
