@@ -405,17 +405,49 @@ class MpprecordControlTest < Minitest::Test
     end
   end
 
-  def test_a_stopped_process_and_one_that_handles_the_signal_itself
+  def test_a_stopped_process
     remote("--control") do |program|
       Process.kill(:STOP, program.pid)
       assert_ctl_fails(/did not answer within 0\.5 s/, "--timeout", "0.5", program.pid, "stats")
       Process.kill(:CONT, program.pid)
       assert_equal true, stats(program.pid)["running"]
-      program.ask("trap(:URG) { }.class")
-      assert_ctl_fails(/did not answer within 0\.5 s.*SIGURG/, program.pid, "stats", "--timeout", "0.5")
-      program.ask("trap(:URG, 'DEFAULT').class")
-      assert_ctl_fails(/did not answer/, program.pid, "stats", "--timeout", "0.5")
-      assert_equal "5", program.ask("2 + 3")
+    end
+  end
+
+  # A question must not set off what the program does on SIGURG.
+  def test_a_program_that_handles_the_signal_itself
+    ["trap(:URG) { $hits += 1 }", "Signal.trap('SIGURG') { $hits += 1 }", "Kernel.trap(23) { $hits += 1 }", "trap(:URG, 'DEFAULT')"].each_with_index do |code, i|
+      remote("--control", "-o", "#{i}.mpp", quiet: false) do |program|
+        program.ask("$hits = 0; trap(:USR1) { }; trap(:NOSUCH) rescue 0")
+        assert_equal true, stats(program.pid)["running"]
+        program.ask("#{code}.class")
+        assert_ctl_fails(/handles SIGURG itself/, program.pid, "stats")
+        # nor has a child a socket
+        child = Integer(program.ask("fork { sleep }"))
+        assert_ctl_fails(/handles SIGURG itself/, child, "stats")
+        Process.kill(:KILL, child)
+        assert_equal ["0", "true"], [program.ask("$hits"), program.ask("MppRecorder.running?")]
+      end
+      assert_equal "mpprecord: SIGURG is now the program's: mpprecord ctl does not reach it\n", @err, code
+      assert_empty sockets
+    end
+  end
+
+  def test_trap_is_as_it_was
+    remote("--control") do |program|
+      errors = ["trap(:KILL) { }", "trap(:NOSUCH) { }", "trap(99) { }", "trap(nil) { }", "trap", "trap(:INT)", "Signal.trap('EXIT') { }", "trap(:HUP, 'DEFAULT')", "self.trap(:HUP) { }.to_s"]
+      errors.each do |code|
+        code = "begin; #{code}; rescue Exception; [$!.class, $!.message]; end"
+        assert_equal bare_run("ruby", "-e", "p(eval(#{code.dump}))").out.chomp, program.ask(code)
+      end
+    end
+  end
+
+  def test_paths_that_are_no_text
+    remote("--control", "-o", "\xFF.mpp".b) do |program|
+      assert stats(program.pid)["path"].end_with?("/\uFFFD.mpp")
+      assert_ctl_fails(/already recording to/, program.pid, "start")
+      assert ctl!(program.pid, "stop").end_with?("/\uFFFD.mpp\n")
     end
   end
 

@@ -8,7 +8,8 @@ module MppRecorder
   # The socket has no thread that waits at it: the kernel sends SIGURG when somebody connects (O_ASYNC), and only then a thread
   # comes, answers and ends. So as long as nobody asks, the program has the threads that it made, and Ruby still sees when all of
   # them wait for each other. SIGURG, because it does nothing by default: a program that takes the handler off, or turns into
-  # another one at the wrong moment, does not die of it.
+  # another one at the wrong moment, does not die of it. A program that sets a handler of its own for it (Puma with fork_worker)
+  # has the signal to itself: the socket is closed, lest a question set that off.
   unless const_defined?(:Control, false)
     module Control
       WAKE = "URG"
@@ -25,6 +26,8 @@ module MppRecorder
 
       @turn = Mutex.new
       @server = @path = @pid = nil
+      @handlers = []
+      @trapping = false
 
       class << self
         # Never raises for want of a socket: the recording is worth more than its remote control.
@@ -35,6 +38,7 @@ module MppRecorder
 
           require "socket.so" # not "socket", which would activate gems before Bundler has its say
           Process.singleton_class.prepend(Forks)
+          [Signal.singleton_class, Kernel, Kernel.singleton_class].each { |owner| owner.prepend(Traps) }
           at_exit { MppRecorder::Control.close }
           listen
         end
@@ -44,9 +48,21 @@ module MppRecorder
           return if @pid == Process.pid
 
           @turn = Mutex.new # its owner may be a thread that is not here
+          served = @server
           @server&.close
+          @server = @path = nil
+          @pid = Process.pid
+          listen if served # else the parent has said why there is none
+        end
+
+        # The program sets a handler for this signal.
+        def give_way(signal)
+          return unless @server && @pid == Process.pid && !@trapping && wake_signal?(signal)
+
+          @server.close
           @server = nil
-          listen
+          close
+          tell("SIG#{WAKE} is now the program's: mpprecord ctl does not reach it")
         end
 
         def close
@@ -140,11 +156,26 @@ module MppRecorder
           require "json" # only now: the program's own version, if it has one
           answer =
             begin
-              obey(JSON.parse(read_line(connection)))
-            rescue Refused, JSON::ParserError, MppRecorder::Error, ArgumentError, TypeError => e
-              { "error" => e.message.to_s.lines.first.to_s.chomp }
+              request = JSON.parse(read_line(connection))
+              raise Refused, "a request is an object" unless request.is_a?(Hash)
+
+              obey(request)
+            rescue StandardError => e
+              { "error" => e.message.to_s }
             end
-          connection.write("#{JSON.generate(answer)}\n")
+          connection.write("#{JSON.generate(answer.transform_values { |value| as_text(value) })}\n")
+        end
+
+        # One line of text, whatever bytes a path has.
+        def as_text(value)
+          value.is_a?(String) ? value.b.lines.first.to_s.chomp.force_encoding(Encoding::UTF_8).scrub : value
+        end
+
+        def wake_signal?(signal)
+          name = signal.is_a?(Integer) ? Signal.signame(signal) : signal.to_s
+          name.delete_prefix("SIG") == WAKE
+        rescue StandardError
+          false # no signal at all: `trap` will say so
         end
 
         def read_line(connection)
@@ -230,14 +261,17 @@ module MppRecorder
 
         # A handler that is there already is somebody's: it stays.
         def trap_free(name, &handler)
-          return if @handlers&.include?(name)
+          return if @handlers.include?(name)
 
+          @trapping = true
           old = Signal.trap(name, &handler)
           if old.is_a?(Proc)
             Signal.trap(name, old)
             raise ArgumentError, "SIG#{name} has a handler already"
           end
-          (@handlers ||= []) << name
+          @handlers << name
+        ensure
+          @trapping = false
         end
 
         def tell(text)
@@ -259,6 +293,14 @@ module MppRecorder
 
         def daemon(*)
           super.tap { MppRecorder::Control.after_fork }
+        end
+      end
+
+      # In the three places where Ruby has `trap`.
+      module Traps
+        def trap(*arguments)
+          MppRecorder::Control.give_way(arguments.first)
+          super
         end
       end
     end

@@ -125,7 +125,7 @@ module MppRecorder
       rescue SystemCallError => e
         raise Failure, "'#{path}': #{e.message}"
       end
-      raise Failure, "process #{pid} does not run under mpprecord --control or --paused"
+      raise Failure, "process #{pid} does not run under mpprecord --control or --paused, or handles SIGURG itself"
     end
 
     # (the number may have been given to another process meanwhile)
@@ -142,7 +142,7 @@ module MppRecorder
       until line.end_with?("\n")
         left = deadline - now
         unless left.positive? && socket.wait_readable(left)
-          raise Failure, "process #{pid} did not answer within #{format("%g", timeout)} s: is it stopped, busy in C code, or handles SIGURG itself?"
+          raise Failure, "process #{pid} did not answer within #{format("%g", timeout)} s: is it stopped, or busy in C code?"
         end
         line << socket.readpartial(4096)
       end
