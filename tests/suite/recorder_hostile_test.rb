@@ -103,6 +103,37 @@ class RecorderNamesTest < Minitest::Test
     soundly_analyzed
   end
 
+  # Methods that move when the heap is compacted, and others that are made where they were.
+  def test_methods_that_moved
+    program!(<<~RUBY)
+      Made = Class.new
+      $kept = []
+      filler = Array.new(60_000) { Object.new }
+      makers = Array.new(4000) { Object.new }
+      MppRecorder.start(path: LOG)
+      make = lambda do |name, numbers, file|
+        numbers.each { |n| makers[n].instance_eval("def \#{name}_\#{n} = $kept << Made.new", file, 1) }
+        numbers.each { |n| makers[n].send("\#{name}_\#{n}") }
+      end
+      make.call("early", 0...1000, "early.rb")
+      filler.clear
+      GC.start
+      moved = GC.respond_to?(:compact) ? GC.compact : nil
+      make.call("late", 1000...4000, "late.rb")
+      makers.first(1000).each_with_index { |maker, n| maker.send("early_\#{n}") }
+    RUBY
+    rows = analyze("top", "--by", "stack", "--class", "^Made$", "--limit", "0")["rows"]
+    counts = Hash.new(0)
+    rows.each do |row|
+      frame = row["frames"].find { |candidate| candidate["path"].match?(/\A(early|late)\.rb\z/) } or flunk row["name"]
+      counts[[frame["function"][/(early|late)_\d+/], frame["path"]]] += row["live_objects"]
+    end
+    expected = (0...1000).to_h { |n| [["early_#{n}", "early.rb"], 2] }.merge((1000...4000).to_h { |n| [["late_#{n}", "late.rb"], 1] })
+    assert_equal expected.size, counts.size
+    assert_equal expected, counts
+    soundly_analyzed
+  end
+
   def test_threads_and_their_names
     program!(<<~RUBY)
       Made = Class.new
