@@ -204,8 +204,9 @@ install-files: # of what is built already
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)"
 	$(INSTALL) -m 755 $(BUILD)/mppanalyze "$(DESTDIR)$(BINDIR)/mppanalyze"
 	$(INSTALL) -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
-	$(INSTALL) -m 644 docs/completion/mppanalyze.bash "$(DESTDIR)$(BASHCOMPDIR)/mppanalyze"
-	$(INSTALL) -m 644 docs/completion/_mppanalyze "$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze"
+	set -e; for p in mppanalyze mpprecord; do \
+		$(INSTALL) -m 644 docs/completion/$$p.bash "$(DESTDIR)$(BASHCOMPDIR)/$$p"; \
+		$(INSTALL) -m 644 docs/completion/_$$p "$(DESTDIR)$(ZSHCOMPDIR)/_$$p"; done
 	$(INSTALL) -d "$(DESTDIR)$(MPPDIR)/recorder/exe" "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)"
 	$(INSTALL) -m 755 recorder/exe/mpprecord "$(DESTDIR)$(MPPDIR)/recorder/exe/mpprecord"
 	ln -srf "$(DESTDIR)$(MPPDIR)/recorder/exe/mpprecord" "$(DESTDIR)$(BINDIR)/mpprecord"
@@ -213,8 +214,8 @@ install-files: # of what is built already
 	$(INSTALL) -m 755 $(EXT)/mpp_recorder.so "$(DESTDIR)$(MPPDIR)/build/recorder/$(RUBY_ABI)/mpp_recorder.so"
 
 uninstall: ## remove what install put there (same PREFIX and DESTDIR)
-	rm -f "$(DESTDIR)$(BINDIR)/mppanalyze" "$(DESTDIR)$(BINDIR)/mpprecord" "$(DESTDIR)$(BASHCOMPDIR)/mppanalyze" \
-		"$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze" $(MAN1:docs/man/%="$(DESTDIR)$(MANDIR)/man1/%")
+	rm -f "$(DESTDIR)$(BINDIR)/mppanalyze" "$(DESTDIR)$(BINDIR)/mpprecord" "$(DESTDIR)$(BASHCOMPDIR)/mppanalyze" "$(DESTDIR)$(BASHCOMPDIR)/mpprecord" \
+		"$(DESTDIR)$(ZSHCOMPDIR)/_mppanalyze" "$(DESTDIR)$(ZSHCOMPDIR)/_mpprecord" $(MAN1:docs/man/%="$(DESTDIR)$(MANDIR)/man1/%")
 	rm -rf "$(DESTDIR)$(MPPDIR)"
 
 gem: ## build the recorder's gem into BUILD
