@@ -443,6 +443,29 @@ class MpprecordControlTest < Minitest::Test
     end
   end
 
+  # An exception in a handler would rise in the middle of the program.
+  def test_no_thread_to_be_had
+    remote("--control") do |program|
+      program.ask("$VERBOSE = nil; class << Thread; alias old_new new; def new(*) = raise(ThreadError, 'no more'); end")
+      assert_ctl_fails(/did not answer/, program.pid, "stats", "--timeout", "0.3")
+      assert_equal "3", program.ask("1 + 2")
+      program.ask("class << Thread; alias new old_new; end; Thread.abort_on_exception = true")
+      assert_equal true, stats(program.pid)["running"]
+      assert_nil speak(program.pid, "")&.slice(/running/)
+      assert_equal "3", program.ask("1 + 2")
+    end
+  end
+
+  # As programs did that wanted to be daemons.
+  def test_a_program_that_closes_everything
+    remote("--control") do |program|
+      program.ask("ObjectSpace.each_object(IO) { |io| io.close unless [$stdin, $stdout, $stderr].include?(io) }.class")
+      assert_ctl_fails(/does not run under/, program.pid, "stats")
+      assert_equal "true", program.ask("MppRecorder.running?")
+      assert_equal "true", program.ask("Process.wait(fork { exit! }) > 0")
+    end
+  end
+
   def test_paths_that_are_no_text
     remote("--control", "-o", "\xFF.mpp".b) do |program|
       assert stats(program.pid)["path"].end_with?("/\uFFFD.mpp")

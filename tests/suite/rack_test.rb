@@ -154,6 +154,25 @@ class RackTest < Minitest::Test
     assert_equal ["200"], said("p rack(->(_) { [200, {}, Object.new].freeze }, label: true).call(env)[0]")
   end
 
+  # What Rack's own checker says, on both sides of the middleware.
+  def test_rack_lint
+    skip "rack is not installed" if Gem::Specification.find_all_by_name("rack").empty?
+    code = <<~'RUBY'
+      require "rubygems"
+      require "rack"
+      parts = Class.new { def each = 3.times { |i| yield i.to_s } ; def close = nil }
+      answers = { "/array" => ["012"], "/parts" => parts.new, "/proxy" => Rack::BodyProxy.new(["0", "12"]) { } }
+      inner = Rack::Lint.new(->(env) { [200, { "Content-Type" => "text/plain" }, answers.fetch(env["PATH_INFO"])] })
+      app = Rack::MockRequest.new(Rack::Lint.new(rack(inner, label: true, mark_every: 2)))
+      answers.each_key { |path| noted { p app.get(path).body } }
+      etag = Rack::MockRequest.new(Rack::ETag.new(rack(inner, label: true)))
+      p etag.get("/proxy").headers.key?("ETag")
+    RUBY
+    run = run_command(RbConfig.ruby, "-I#{LIB}", "-e", "LOG = #{path("app.mpp").inspect}\n#{NOTES}\nMppRecorder.start(path: LOG)\n#{code}")
+    assert_equal "", run.err
+    assert_equal %w[/array /parts /proxy].flat_map { |p| ['"012"', ["GET #{p}", nil].inspect] } + ["true"], run.out.lines(chomp: true)
+  end
+
   # Whoever sends requests chooses their paths: neither tables nor labels may grow with them.
   def test_tables_are_bounded
     code = <<~'RUBY'

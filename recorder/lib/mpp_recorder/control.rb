@@ -130,6 +130,8 @@ module MppRecorder
           rescue Exception # rubocop:disable Lint/RescueException -- nothing of ours may reach the program
             nil
           end
+        rescue ThreadError
+          nil # no thread to be had: from a handler, this would rise in the middle of the program
         end
 
         # One signal may stand for several connections, and one connection may be served by the thread of an earlier signal.
