@@ -21,7 +21,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-pr
 MPP_CPPFLAGS := -I. -I$(BUILD) -D_GNU_SOURCE -DMPP_TOOL_VERSION='"$(VERSION)"' $(CPPFLAGS)
 MPP_CFLAGS := -std=gnu11 $(SANFLAGS) $(CFLAGS)
 MPP_LDFLAGS := $(SANFLAGS) $(LDFLAGS)
-MPP_LDLIBS := -lprotobuf-c -ljansson -lxxhash -lzstd -lz -lpthread $(LDLIBS)
+MPP_LDLIBS := -lm -lprotobuf-c -ljansson -lxxhash -lzstd -lz -lpthread $(LDLIBS)
 
 FORMATS_SRC := $(wildcard formats/*.c)
 ANALYZER_SRC := $(filter-out analyzer/main.c,$(wildcard analyzer/*.c))

@@ -28,6 +28,7 @@ static struct cell *cells_now(struct heap *h, uint64_t min_age)
 /* By site; of `from` there are only `from_count`. */
 struct diff_cells {
     struct cell *from, *to, *retained;
+    struct spread *spreads; /* of retained */
     size_t from_count;
 };
 
@@ -53,6 +54,8 @@ static int fill_rows(const struct heap *h, struct grouping *g, const struct diff
         add_cell(&r->filtered_from, &from);
         add_cell(&r->filtered_to, to);
         add_cell(&r->filtered_retained, retained);
+        spread_add(&g->rows[index].spread, &cells->spreads[i]);
+        spread_add(&r->filtered_spread, &cells->spreads[i]);
     }
     return 0;
 }
@@ -82,9 +85,12 @@ static int count_both(struct view *v, const struct options *o, struct diff_repor
     r->sample_period = v->replay.sample_period;
     cells->to = cells_now(h, o->min_age);
     cells->retained = calloc(h->site_count + 1, sizeof *cells->retained);
-    if (!cells->to || !cells->retained) return view_fail(v, MPP_ERR_NO_MEMORY);
+    cells->spreads = calloc(h->site_count + 1, sizeof *cells->spreads);
+    if (!cells->to || !cells->retained || !cells->spreads) return view_fail(v, MPP_ERR_NO_MEMORY);
     /* Serials are in the order of allocation. 1 is below all: at position 0 no serial has been reached. */
-    count_live(h, o->min_age, first_serial ? first_serial : 1, cells->retained);
+    first_serial = first_serial ? first_serial : 1;
+    count_live(h, o->min_age, first_serial, cells->retained);
+    count_spread(h, o->min_age, first_serial, cells->spreads);
     if (r->samples) error = view_collect_samples(v, o->min_age, 0, r->samples);
     return error ? view_fail(v, error) : view_finish(v);
 }
@@ -122,6 +128,7 @@ int cmd_diff(const struct options *given)
     free(cells.from);
     free(cells.to);
     free(cells.retained);
+    free(cells.spreads);
     free(samples.samples);
     view_close(&v);
     return status;

@@ -11,14 +11,12 @@ static int write_top(const void *report, const struct options *o, struct output 
 /* Gathers the sites into rows. 0 or an error. */
 static int fill_rows(struct heap *h, struct grouping *g, uint64_t min_age, struct top_report *r)
 {
-    struct cell *live = NULL;
-    int error = 0;
+    struct cell *live = min_age ? calloc(h->site_count + 1, sizeof *live) : NULL;
+    struct spread *spreads = calloc(h->site_count + 1, sizeof *spreads);
+    int error = spreads && (live || !min_age) ? 0 : MPP_ERR_NO_MEMORY;
 
-    if (min_age) {
-        live = calloc(h->site_count + 1, sizeof *live);
-        if (!live) return MPP_ERR_NO_MEMORY;
-        count_live(h, min_age, 0, live);
-    }
+    if (!error && min_age) count_live(h, min_age, 0, live);
+    if (!error) count_spread(h, min_age, 0, spreads);
     for (size_t i = 0; i < h->site_count && !error; i++) {
         struct counters n = heap_site_counters(h, i);
         struct cell cell = {.objects = counters_live_objects(&n), .bytes = counters_live_bytes(&n)};
@@ -38,7 +36,10 @@ static int fill_rows(struct heap *h, struct grouping *g, uint64_t min_age, struc
         counters_add(&r->filtered, &n);
         r->filtered_live.objects += cell.objects;
         r->filtered_live.bytes += cell.bytes;
+        spread_add(&row->spread, &spreads[i]);
+        spread_add(&r->filtered_spread, &spreads[i]);
     }
+    free(spreads);
     free(live);
     return error;
 }

@@ -1,5 +1,6 @@
 #include "analyzer/group.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,7 +246,8 @@ void grouping_sort(struct grouping *g, enum sort_key key)
 struct live_count {
     const struct heap *heap;
     uint64_t min_age, from_serial;
-    struct cell *cells;
+    struct cell *cells;     /* or NULL */
+    struct spread *spreads; /* or NULL */
 };
 
 static void count_object(void *context, uint64_t serial, const struct object *o, const struct live_object *live)
@@ -255,8 +257,15 @@ static void count_object(void *context, uint64_t serial, const struct object *o,
     if (c->from_serial && (live || serial < c->from_serial)) return;
     if (heap_unknown(c->heap, serial, live)) return;
     if (c->min_age && heap_age(c->heap, serial, live) < c->min_age) return;
-    c->cells[o->site].objects += o->weight;
-    c->cells[o->site].bytes += o->weight * object_size(o);
+    if (c->cells) {
+        c->cells[o->site].objects += o->weight;
+        c->cells[o->site].bytes += o->weight * object_size(o);
+    }
+    if (c->spreads && o->weight > 1) {
+        double once = (double)o->weight * ((double)o->weight - 1), bytes = (double)object_size(o);
+        c->spreads[o->site].objects += once;
+        c->spreads[o->site].bytes += once * bytes * bytes;
+    }
 }
 
 void count_live(const struct heap *h, uint64_t min_age, uint64_t from_serial, struct cell *cells)
@@ -264,4 +273,16 @@ void count_live(const struct heap *h, uint64_t min_age, uint64_t from_serial, st
     struct live_count c = {.heap = h, .min_age = min_age, .from_serial = from_serial, .cells = cells};
 
     objects_each(&h->objects, count_object, &c);
+}
+
+void count_spread(const struct heap *h, uint64_t min_age, uint64_t from_serial, struct spread *spreads)
+{
+    struct live_count c = {.heap = h, .min_age = min_age, .from_serial = from_serial, .spreads = spreads};
+
+    objects_each(&h->objects, count_object, &c);
+}
+
+double spread_95(double variance)
+{
+    return 1.96 * sqrt(variance);
 }

@@ -16,6 +16,19 @@ struct cell {
     uint64_t objects, bytes;
 };
 
+/* How far sampling may have misled: variances of a sum of live objects (Horvitz-Thompson: each object of weight w was taken with probability 1/w, on
+ * its own, so it adds w (w - 1) times its value squared). */
+struct spread {
+    double objects, bytes;
+};
+static inline void spread_add(struct spread *to, const struct spread *s)
+{
+    to->objects += s->objects;
+    to->bytes += s->bytes;
+}
+/* Half the width of the 95 % interval of a sum of this variance. */
+double spread_95(double variance);
+
 struct row {
     uint32_t name;                  /* in names.strings */
     uint32_t node;                  /* stack: the backtrace */
@@ -24,6 +37,7 @@ struct row {
     struct counters n;              /* top; zeros under --min-age */
     struct cell live;               /* top */
     struct cell from, to, retained; /* diff */
+    struct spread spread;           /* of live (top) or retained (diff); 0 when nothing was sampled */
 };
 
 struct group_filter {
@@ -72,5 +86,7 @@ void grouping_sort(struct grouping *g, enum sort_key key);
 /* Live objects by site, of those that have seen `min_age` GCs at least, and (when `from_serial` is not 0) that an ALLOC at or after that serial made.
  * `cells` has one for each of the heap's sites and is added to. Unknown objects are not live. */
 void count_live(const struct heap *h, uint64_t min_age, uint64_t from_serial, struct cell *cells);
+/* The variances of what count_live counts, likewise added to one for each site. */
+void count_spread(const struct heap *h, uint64_t min_age, uint64_t from_serial, struct spread *spreads);
 
 #endif

@@ -32,6 +32,7 @@ struct top_report {
     struct grouping *grouping; /* sorted */
     struct counters totals, filtered;
     struct cell filtered_live;
+    struct spread filtered_spread;
     uint64_t sample_period;
     struct sample_list *samples; /* for profiles; else NULL */
 };
@@ -42,6 +43,7 @@ struct diff_report {
     struct grouping *grouping;
     struct counters totals_from, totals_to;
     struct cell filtered_from, filtered_to, filtered_retained;
+    struct spread filtered_spread; /* of retained */
     uint64_t sample_period;
     struct sample_list *samples;
 };

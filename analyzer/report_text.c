@@ -9,7 +9,7 @@ static double percent(uint64_t part, uint64_t whole)
 }
 
 /* Columns as wide as what stands in them. */
-#define COLUMNS   6
+#define COLUMNS   8
 #define CELL_SIZE 40
 struct cells {
     char text[COLUMNS][CELL_SIZE];
@@ -98,6 +98,16 @@ static void put_filters(const struct term *t, const struct options *o, const str
     fputs("\n\n", t->out);
 }
 
+static void put_sampling(const struct term *t, uint64_t period, int sampled)
+{
+    if (!sampled) return;
+    if (period > 1)
+        fprintf(t->out, "sampled: one allocation in %llu was recorded; ", (unsigned long long)period);
+    else
+        fputs("sampled in part; ", t->out);
+    fputs("numbers are estimates, +- holds in 95 of 100 cases\n", t->out);
+}
+
 static void put_counters(const struct term *t, const char *label, const struct counters *n)
 {
     char bytes[4][32], counts[4][32];
@@ -113,25 +123,48 @@ static void put_counters(const struct term *t, const char *label, const struct c
     fputc('\n', t->out);
 }
 
-static void top_cells(const struct term *t, const struct options *o, uint64_t whole, const struct cell *live, const struct counters *n,
-                      struct cells *c)
+/* A column of estimated sums' uncertainty: "±1.2 MiB". */
+static void set_spread(const struct term *t, struct cells *c, size_t column, double variance, int is_bytes)
 {
-    term_bytes(t, c->text[0], CELL_SIZE, live->bytes);
-    snprintf(c->text[1], CELL_SIZE, "%.1f", percent(live->bytes, whole));
-    term_count(t, c->text[2], CELL_SIZE, live->objects);
-    set(c, 3, "-");
-    set(c, 4, "-");
+    char text[CELL_SIZE];
+    uint64_t half = (uint64_t)(spread_95(variance) + 0.5);
+
+    snprintf(c->text[column], CELL_SIZE, "+-%s", is_bytes ? term_bytes(t, text, sizeof text, half) : term_count(t, text, sizeof text, half));
+}
+
+/* What is sampled has two columns more. */
+static int was_sampled(const struct spread *whole)
+{
+    return whole->objects > 0;
+}
+
+static void top_cells(const struct term *t, const struct options *o, const struct top_report *r, const struct cell *live, const struct spread *spread,
+                      const struct counters *n, struct cells *c)
+{
+    size_t at = 0;
+    int sampled = was_sampled(&r->filtered_spread);
+
+    term_bytes(t, c->text[at++], CELL_SIZE, live->bytes);
+    if (sampled) set_spread(t, c, at++, spread->bytes, 1);
+    snprintf(c->text[at++], CELL_SIZE, "%.1f", percent(live->bytes, counters_live_bytes(&r->totals)));
+    term_count(t, c->text[at++], CELL_SIZE, live->objects);
+    if (sampled) set_spread(t, c, at++, spread->objects, 0);
+    set(c, at, "-");
+    set(c, at + 1, "-");
     if (o->min_age) return; /* not known by age */
-    term_bytes(t, c->text[3], CELL_SIZE, n->allocated_bytes);
-    term_count(t, c->text[4], CELL_SIZE, n->allocated_objects);
+    term_bytes(t, c->text[at], CELL_SIZE, n->allocated_bytes);
+    term_count(t, c->text[at + 1], CELL_SIZE, n->allocated_objects);
 }
 
 static int write_top(const struct top_report *r, const struct options *o, struct output *out)
 {
-    static const struct cells head = {{"live bytes", "%", "objects", "allocated", "objects"}};
+    static const struct cells exact = {{"live bytes", "%", "objects", "allocated", "objects"}};
+    static const struct cells estimate = {{"live bytes", "95 %", "%", "objects", "95 %", "allocated", "objects"}};
     const struct grouping *g = r->grouping;
     struct term t;
-    struct table table = {.term = &t, .count = 5};
+    const int sampled = was_sampled(&r->filtered_spread);
+    const struct cells head = sampled ? estimate : exact;
+    struct table table = {.term = &t, .count = sampled ? 7 : 5};
     struct cells c, sum;
     size_t shown = report_limit(o, g->row_count);
     uint64_t whole = counters_live_bytes(&r->totals);
@@ -140,19 +173,20 @@ static int write_top(const struct top_report *r, const struct options *o, struct
     term_log_line(&t, r->log, "live heap");
     term_point(&t, r->log, "at", &r->at);
     put_counters(&t, "", &r->totals);
+    put_sampling(&t, r->sample_period, sampled);
     put_filters(&t, o, g, shown);
-    top_cells(&t, o, whole, &r->filtered_live, &r->filtered, &sum);
+    top_cells(&t, o, r, &r->filtered_live, &r->filtered_spread, &r->filtered, &sum);
     table_measure(&table, &head);
     table_measure(&table, &sum);
     for (size_t i = 0; i < shown; i++) {
-        top_cells(&t, o, whole, &g->rows[i].live, &g->rows[i].n, &c);
+        top_cells(&t, o, r, &g->rows[i].live, &g->rows[i].spread, &g->rows[i].n, &c);
         table_measure(&table, &c);
     }
     fputs(t.bold, t.out);
     table_put(&table, &head, "", 0, 0);
     fprintf(t.out, "name%s\n", t.plain);
     for (size_t i = 0; i < shown; i++) {
-        top_cells(&t, o, whole, &g->rows[i].live, &g->rows[i].n, &c);
+        top_cells(&t, o, r, &g->rows[i].live, &g->rows[i].spread, &g->rows[i].n, &c);
         table_put(&table, &c, t.color, 0, 0);
         put_row_name(&t, &g->names, &g->rows[i], table_indent(&table));
         if (g->by == BY_STACK) put_callers(&t, &g->names, g->rows[i].node, (int)table_indent(&table) + 2);
@@ -165,22 +199,32 @@ static int write_top(const struct top_report *r, const struct options *o, struct
     return 0;
 }
 
-static void diff_cells(const struct term *t, const struct cell *from, const struct cell *to, const struct cell *retained, struct cells *c)
+static void diff_cells(const struct term *t, const struct diff_report *r, const struct cell *from, const struct cell *to, const struct cell *retained,
+                       const struct spread *spread, struct cells *c)
 {
-    term_bytes(t, c->text[0], CELL_SIZE, retained->bytes);
-    term_count(t, c->text[1], CELL_SIZE, retained->objects);
-    term_delta_bytes(t, c->text[2], CELL_SIZE, to->bytes, from->bytes);
-    term_delta_count(t, c->text[3], CELL_SIZE, to->objects, from->objects);
-    term_bytes(t, c->text[4], CELL_SIZE, from->bytes);
-    term_bytes(t, c->text[5], CELL_SIZE, to->bytes);
+    size_t at = 0;
+    int sampled = was_sampled(&r->filtered_spread);
+
+    term_bytes(t, c->text[at++], CELL_SIZE, retained->bytes);
+    if (sampled) set_spread(t, c, at++, spread->bytes, 1);
+    term_count(t, c->text[at++], CELL_SIZE, retained->objects);
+    if (sampled) set_spread(t, c, at++, spread->objects, 0);
+    term_delta_bytes(t, c->text[at++], CELL_SIZE, to->bytes, from->bytes);
+    term_delta_count(t, c->text[at++], CELL_SIZE, to->objects, from->objects);
+    term_bytes(t, c->text[at++], CELL_SIZE, from->bytes);
+    term_bytes(t, c->text[at], CELL_SIZE, to->bytes);
 }
 
 static int write_diff(const struct diff_report *r, const struct options *o, struct output *out)
 {
-    static const struct cells head = {{"retained", "objects", "delta", "objects", "from", "to"}};
+    static const struct cells exact = {{"retained", "objects", "delta", "objects", "from", "to"}};
+    static const struct cells estimate = {{"retained", "95 %", "objects", "95 %", "delta", "objects", "from", "to"}};
     const struct grouping *g = r->grouping;
     struct term t;
-    struct table table = {.term = &t, .count = 6};
+    const int sampled = was_sampled(&r->filtered_spread);
+    const struct cells head = sampled ? estimate : exact;
+    const size_t delta = sampled ? 4 : 2;
+    struct table table = {.term = &t, .count = sampled ? 8 : 6};
     struct cells c, sum;
     size_t shown = report_limit(o, g->row_count);
 
@@ -190,12 +234,13 @@ static int write_diff(const struct diff_report *r, const struct options *o, stru
     put_counters(&t, "  ", &r->totals_from);
     term_point(&t, r->log, "to", &r->to);
     put_counters(&t, "  ", &r->totals_to);
+    put_sampling(&t, r->sample_period, sampled);
     put_filters(&t, o, g, shown);
-    diff_cells(&t, &r->filtered_from, &r->filtered_to, &r->filtered_retained, &sum);
+    diff_cells(&t, r, &r->filtered_from, &r->filtered_to, &r->filtered_retained, &r->filtered_spread, &sum);
     table_measure(&table, &head);
     table_measure(&table, &sum);
     for (size_t i = 0; i < shown; i++) {
-        diff_cells(&t, &g->rows[i].from, &g->rows[i].to, &g->rows[i].retained, &c);
+        diff_cells(&t, r, &g->rows[i].from, &g->rows[i].to, &g->rows[i].retained, &g->rows[i].spread, &c);
         table_measure(&table, &c);
     }
     fputs(t.bold, t.out);
@@ -203,8 +248,8 @@ static int write_diff(const struct diff_report *r, const struct options *o, stru
     fprintf(t.out, "name%s\n", t.plain);
     for (size_t i = 0; i < shown; i++) {
         const struct row *row = &g->rows[i];
-        diff_cells(&t, &row->from, &row->to, &row->retained, &c);
-        table_put(&table, &c, row->to.bytes > row->from.bytes ? t.plus : row->to.bytes < row->from.bytes ? t.minus : "", 2, 3);
+        diff_cells(&t, r, &row->from, &row->to, &row->retained, &row->spread, &c);
+        table_put(&table, &c, row->to.bytes > row->from.bytes ? t.plus : row->to.bytes < row->from.bytes ? t.minus : "", delta, delta + 1);
         put_row_name(&t, &g->names, row, table_indent(&table));
         if (g->by == BY_STACK) put_callers(&t, &g->names, row->node, (int)table_indent(&table) + 2);
     }

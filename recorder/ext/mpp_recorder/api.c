@@ -21,6 +21,7 @@ enum {
     OPT_MAX_LOG,
     OPT_MARK_AT_RSS,
     OPT_BASELINE,
+    OPT_SEED,
     OPT_FORCE,
     OPT_ON_EXISTS,
     OPT_COUNT
@@ -85,6 +86,7 @@ static void parse_options(int argc, VALUE *argv, struct mpp_options *options)
         names[OPT_MAX_LOG] = rb_intern("max_log_bytes");
         names[OPT_MARK_AT_RSS] = rb_intern("mark_at_rss");
         names[OPT_BASELINE] = rb_intern("baseline");
+        names[OPT_SEED] = rb_intern("seed");
         names[OPT_FORCE] = rb_intern("force");
         names[OPT_ON_EXISTS] = rb_intern("on_exists");
     }
@@ -105,6 +107,7 @@ static void parse_options(int argc, VALUE *argv, struct mpp_options *options)
     options->baseline = values[OPT_BASELINE] != Qundef && RTEST(values[OPT_BASELINE]);
     if (options->baseline && options->period > 1)
         rb_raise(rb_eArgError, "baseline needs sample_rate 1.0: what lives already cannot be sampled fairly");
+    options->seed = positive(values[OPT_SEED], "seed", 0, UINT64_C(1) << 62);
     on_exists = values[OPT_ON_EXISTS];
     if (on_exists != Qundef && !NIL_P(on_exists)) {
         if (on_exists == ID2SYM(rb_intern("next_free")))

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define COMMAND_LINE_MAX_BYTES 2048u /* keeps the header at one page: the journal's place is fixed before the header is written */
 #define DESCRIPTION_MAX_BYTES  256
@@ -222,6 +223,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
     r->options = *options;
     r->pid = (long)getpid();
     if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = UINT64_C(0x9E3779B97F4A7C15);
+    if (options->seed) r->random = XXH64(&options->seed, sizeof options->seed, 0) | 1;
     r->job = mpp_compat_job_ready((mpp_job_function)(void (*)(void))mpp_work_at_safe_point);
     if (r->job < 0) {
         *why = "Ruby has no room for one more postponed job";

@@ -39,6 +39,7 @@ struct mpp_options {
     uint64_t journal_bytes;       /* 0 = choose */
     uint64_t max_log_bytes;       /* 0 = no limit; beyond it the recording ends cleanly */
     uint64_t mark_at_rss_bytes;   /* 0 = never; a mark is set when the process first holds so much */
+    uint64_t seed;                /* of the sampling's choices; 0 = by chance */
     int baseline;                 /* what lives at the start is live in the log */
 };
 
