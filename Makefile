@@ -72,7 +72,7 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD
 $(BUILD)/tests/unit/test_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=ZSTD_createCCtx,--wrap=ZSTD_createDCtx
 
 # those of the recorder's rooms that know no Ruby
-RECORDER_PLAIN := $(patsubst %,$(BUILD)/recorder/ext/mpp_recorder/%.o,slots idmap identities stacks journal log_file)
+RECORDER_PLAIN := $(patsubst %,$(BUILD)/recorder/ext/mpp_recorder/%.o,slots idmap identities stacks journal log_file bus_guard)
 $(RECORDER_PLAIN) $(BUILD)/tests/unit/test_recorder_%.o: MPP_CPPFLAGS += -Iformats -Irecorder/ext/mpp_recorder
 $(BUILD)/tests/unit/test_recorder_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 $(BUILD)/tests/unit/test_recorder_%: $(BUILD)/tests/unit/test_recorder_%.o $(RECORDER_PLAIN) $(BUILD)/libmppformats.a

@@ -208,6 +208,36 @@ class RecorderDiskTest < Minitest::Test
     end
   end
 
+  # `> app.mpp`, or a rotation that copies and truncates: a store into what was mapped is SIGBUS. The program goes on, here and in what it forks.
+  def test_truncated_under_the_program
+    ["", "Process.wait(fork { 100_000.times { Object.new } })"].each do |more|
+      run = program(<<~RUBY)
+        MppRecorder.start(path: LOG)
+        kept = Array.new(1000) { Object.new }
+        File.truncate(LOG, 0)
+        kept.concat(Array.new(100_000) { Object.new })
+        #{more}
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 20
+        kept.concat(Array.new(1000) { Object.new }) while MppRecorder.running? && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
+        p MppRecorder.running?, MppRecorder.stop
+        MppRecorder.start(path: LOG + ".2.mpp")
+        puts "alive"
+      RUBY
+      assert_equal [0, "false\nnil\nalive\n"], [run.status.exitstatus, run.out], run.err
+      assert_match(/\Ampp_recorder: recording to '[^'\n]*' stopped: somebody has truncated the file; the program goes on\n\z/, run.err)
+      sound(path("app.mpp.2.mpp"))
+      logs.each { |log| File.unlink(path(log)) }
+    end
+  end
+
+  # What is not ours still ends as Ruby has it end.
+  def test_other_bus_errors
+    run = program("MppRecorder.start(path: LOG); Process.kill(:BUS, $$); sleep 5", rlimit_core: 0)
+    assert run.status.signaled?
+    assert_match(/\[BUG\] Bus Error/, run.err)
+    sound(clean_end: false)
+  end
+
   # A file system that cannot map: the journal is copied, said in the header, and a clean end is as clean.
   def test_disk_that_cannot_map
     env = { "LD_PRELOAD" => RecorderRuns.shim("no_map") }

@@ -13,17 +13,19 @@ class RecorderKillTest < Minitest::Test
 
   # Between which marks how many objects of which class were born, in order.
   class Steps < MppOracle::Records::Handler
-    attr_reader :marks, :births
+    attr_reader :marks, :births, :drops
 
     def initialize(definitions)
       super()
       @definitions = definitions
       @marks = []
       @births = Hash.new(0) # [step, class id]
+      @drops = 0
     end
 
     def alloc(_time, _serial, site) = @births[[@marks.size + 1, @definitions.site_of(site).class_id]] += 1
     def mark(_time, name) = @marks << name.to_i
+    def drop(_time, count, _reason) = @drops += count
   end
 
   def steps_of(log)
@@ -45,8 +47,9 @@ class RecorderKillTest < Minitest::Test
     assert_equal [*1..last], steps.marks
     assert_includes told..told + 1, last, "marks in the log; the program told of #{told}"
     counts = steps.births.keys.map { |_, id| id }.uniq.to_h { |id| [id, (1..last).map { |n| steps.births[[n, id]] }] }.values
-    assert_includes counts, (1..last).map { |n| n % 7 + 1 }, "objects of each step"
-    assert_includes counts, [40] * last, "garbage of each step"
+    # A disk that was too slow for a moment: what was dropped is told, and is all that is missing.
+    missing = [(1..last).map { |n| n % 7 + 1 }, [40] * last].map { |expected| counts.map { |count| expected.zip(count).map { |e, c| (e - c).abs }.sum }.min }
+    assert_operator missing.sum, :<=, steps.drops, "objects of the steps that are neither there nor told of as dropped"
     soundly_analyzed(clean_end: clean_end)
     last
   end

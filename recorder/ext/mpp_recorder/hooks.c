@@ -20,6 +20,21 @@ static void note_drop(enum mpp_drop_reason reason)
     }
 }
 
+/* What was dropped is told as soon as there is room: a process that is killed must not leave a log that looks whole. */
+static void write_drops(void)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    for (unsigned reason = 1; reason < 4; reason++) {
+        unsigned char *p;
+        if (!r->counts.unreported_drops[reason]) continue;
+        p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT);
+        if (!p) return;
+        mpp_journal_commit(&r->journal, mpp_encode_2(p, MPP_DROP, r->counts.unreported_drops[reason], reason));
+        r->counts.unreported_drops[reason] = 0;
+    }
+}
+
 /* The time, and what is due with it. */
 static inline void tick(void)
 {
@@ -27,6 +42,7 @@ static inline void tick(void)
 
     if (__builtin_expect(!mpp_clock_due(&r->journal.clock), 1)) return;
     mpp_journal_stamp(&r->journal);
+    write_drops();
     if (r->sizing_wanted && !r->sweeping && r->journal.clock.now_ns >= r->next_slice_ns) mpp_compat_job_trigger(r->job);
     if (atomic_load_explicit(&r->file.asks_for, memory_order_relaxed)) mpp_compat_job_trigger(r->job);
 }
@@ -84,14 +100,7 @@ void mpp_write_held_up(void)
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
 
-    for (unsigned reason = 1; reason < 4; reason++) {
-        unsigned char *p;
-        if (!r->counts.unreported_drops[reason]) continue;
-        p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT);
-        if (!p) return;
-        mpp_journal_commit(j, mpp_encode_2(p, MPP_DROP, r->counts.unreported_drops[reason], reason));
-        r->counts.unreported_drops[reason] = 0;
-    }
+    write_drops();
     for (size_t t = 0; t < r->slots.capacity && r->counts.pending_frees; t++) {
         struct mpp_slot_page *page = r->slots.table[t];
         struct mpp_slot *slot;

@@ -332,6 +332,8 @@ int mpp_mark(const char *name, size_t bytes, int measure)
         mpp_own_work_end(before);
     }
     mpp_journal_stamp(&r->journal);
+    /* What a moment is asked about is what came before it: what was held up comes first, when there is room again. */
+    if (mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT)) mpp_write_held_up();
     p = mpp_journal_room(&r->journal, bytes + MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
     if (!p) return atomic_load(&r->file.failure) ? atomic_load(&r->file.failure) : EAGAIN;
     mpp_journal_commit(&r->journal, mpp_encode_mark(p, name, bytes));

@@ -1,5 +1,7 @@
 #include "log_file.h"
 
+#include "bus_guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -150,7 +152,9 @@ static int into_file(struct mpp_log_file *lf, const struct mpp_journal_memory *m
     if (write_at(lf, m->base + m->header_bytes, m->bytes - m->header_bytes, m->header_bytes)) return errno;
     lf->mapped = mmap(m->base, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, lf->fd, 0) != MAP_FAILED;
     /* A child must not write into this process's log; it gets memory of its own (mpp_journal_memory_after_fork). */
-    if (lf->mapped) madvise(m->base, m->bytes, MADV_DONTFORK);
+    if (!lf->mapped) return 0;
+    madvise(m->base, m->bytes, MADV_DONTFORK);
+    mpp_bus_guard_set(m->base, m->bytes);
     return 0;
 }
 
@@ -198,23 +202,34 @@ int mpp_log_file_create(struct mpp_log_file *lf, const char *path, enum mpp_on_e
 
 /* ---- the writer thread ---- */
 
+/* Somebody has cut off what we wrote. */
+static int is_cut(const struct mpp_log_file *lf)
+{
+    struct stat st;
+
+    return mpp_bus_guard_tripped() || (fstat(lf->fd, &st) == 0 && (uint64_t)st.st_size < mpp_writer_bytes(lf->writer));
+}
+
 static void fail(struct mpp_log_file *lf, int error)
 {
     char text[PATH_MAX + 200];
-    int expected = 0, length;
+    int expected = 0, length, cut = is_cut(lf);
 
     if (!atomic_compare_exchange_strong(&lf->failure, &expected, error ? error : EIO)) return;
     atomic_store(&lf->journal->dead, 1);
     /* What was written of the block that failed is no block: take it off, so that the log ends with a sound one. */
-    if (ftruncate(lf->fd, (off_t)mpp_writer_bytes(lf->writer))) errno = 0;
-    length = snprintf(text, sizeof text, "mpp_recorder: recording to '%s' stopped: %s; the program goes on\n", lf->path, strerror(error));
+    if (!cut && ftruncate(lf->fd, (off_t)mpp_writer_bytes(lf->writer))) errno = 0;
+    length = snprintf(text, sizeof text, "mpp_recorder: recording to '%s' stopped: %s; the program goes on\n", lf->path,
+                      cut ? "somebody has truncated the file" : strerror(error));
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
 }
 
 static void append(struct mpp_log_file *lf, struct mpp_block_header *header, const void *payload, size_t bytes)
 {
-    int error = mpp_writer_append(lf->writer, header, payload, bytes);
+    int error;
 
+    if (atomic_load(&lf->failure)) return;
+    error = mpp_writer_append(lf->writer, header, payload, bytes);
     if (error) {
         fail(lf, errno_of(error));
         return;
@@ -292,12 +307,13 @@ static uint64_t rss_bytes(void)
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A log that was deleted would go on filling the disk unseen. */
+/* A log that was deleted would go on filling the disk unseen; one that was truncated is none any more. */
 static void check_still_there(struct mpp_log_file *lf)
 {
     struct stat st;
 
     if (fstat(lf->fd, &st) == 0 && st.st_nlink == 0) fail(lf, ENOENT);
+    if (is_cut(lf)) fail(lf, EIO);
 }
 
 static unsigned char *put_pair(unsigned char *p, uint64_t key, uint64_t value)
@@ -352,6 +368,7 @@ static void *write_log(void *argument)
     for (;;) {
         struct timespec until;
         int stopping = atomic_load(&lf->stopping);
+        if (mpp_bus_guard_tripped()) fail(lf, EIO);
         seal_full_halves(lf);
         if (!atomic_load(&lf->failure)) sample_process(lf, &last_proc_ns, &last_cpu_ns);
         if (!lf->mapped && !atomic_load(&lf->failure)) copy_journal(lf);
@@ -373,8 +390,9 @@ int mpp_log_file_start(struct mpp_log_file *lf)
     sigset_t all, old;
     int error;
 
-    /* Signals belong to the program's threads. */
+    /* Signals belong to the program's threads; but what a store of this thread raises is this thread's. */
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     error = pthread_create(&lf->thread, NULL, write_log, lf);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -446,6 +464,7 @@ int mpp_log_file_finish(struct mpp_log_file *lf, uint64_t end_time_ns, const str
 
 void mpp_log_file_close(struct mpp_log_file *lf)
 {
+    mpp_bus_guard_clear();
     mpp_writer_free(lf->writer);
     lf->writer = NULL;
     if (lf->fd >= 0) close(lf->fd);
