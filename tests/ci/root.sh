@@ -4,6 +4,7 @@
 #   tests/ci/root.sh SUITE DIR                makes it, unless DIR has it already (root's rights; two minutes, 600 MB)
 #   tests/ci/root.sh SUITE DIR COMMAND...     makes it, then runs COMMAND there, in this directory; exit status: COMMAND's
 #   tests/ci/root.sh --remove DIR
+#   tests/ci/root.sh --possible               exit status 0 if this can be done here at all
 #
 # SUITE is a release or "experimental", which is sid with the newest Ruby of both. Mirror, proxy and leniency about dates are those of the
 # apt of this machine.
@@ -11,7 +12,7 @@
 set -euo pipefail
 
 packages=(ruby ruby-dev rake ruby-minitest ruby-test-unit bundler build-essential pkg-config protobuf-c-compiler libprotobuf-c-dev
-    libjansson-dev libzstd-dev libxxhash-dev zlib1g-dev git asciidoctor ruby-rouge puma ruby-rack)
+    libjansson-dev libzstd-dev libxxhash-dev zlib1g-dev git asciidoctor ruby-rouge puma ruby-rack ruby-rack-session)
 # Of another list of packages the root is made anew.
 stamp=.mpp-packages
 
@@ -117,6 +118,10 @@ case ${1:-} in
     [ $# = 2 ] || usage
     [ ! -e "$2" ] || [ -e "$2/$stamp" ] || fail "'$2' was not made by this script"
     remove "$2"
+    exit
+    ;;
+--possible)
+    [ "$(id -u)" = 0 ] && unshare --mount --pid --fork -- sh -c 'mount --make-rprivate / && mount -t proc proc /proc' 2>/dev/null
     exit
     ;;
 '' | -*) usage ;;

@@ -433,7 +433,7 @@ class RecorderCollectorTest < Minitest::Test
         2000.times { |i| o = i.even? ? Made.new : Other.new; $kept << o if i % 17 == n % 17 }
         $kept.delete_if.with_index { |_, i| i % 5 == n % 5 }
         GC.compact if n % 3 == 0
-        GC.verify_compaction_references(toward: :empty, double_heap: true) if n == 10 && GC.respond_to?(:verify_compaction_references)
+        GC.verify_compaction_references(toward: :empty, (RUBY_VERSION < "3.2" ? :double_heap : :expand_heap) => true) if n == 10 && GC.respond_to?(:verify_compaction_references)
       end
       GC.auto_compact = false
     RUBY
