@@ -113,7 +113,7 @@ class MpprecordPumaTest < Minitest::Test
     first = second = nil
     shop do |running|
       first = workers(running)
-      # (a forked child has its log once its journal was half full)
+      # (a forked child has its log a second after its fork, if it allocates then)
       running.eventually("to write the worker's log") { traffic(running, requests: 500) || File.exist?(path(log_of(first.first))) }
       Process.kill(:KILL, first.first)
       second = running.eventually("to replace a worker") { (running.workers.values - first).first }

@@ -113,6 +113,34 @@ class RecorderForkTest < Minitest::Test
     assert_equal 240_300, child.top(by: "class", limit: 0)["rows"].find { |row| row["name"] == "Child" }["allocated_objects"]
   end
 
+  # One that records little has its log once it has lived for a while, and its death then loses nothing.
+  def test_a_quiet_child_that_is_killed
+    run = program!(PREPARE + <<~RUBY)
+      pid = fork do
+        $children = Array.new(500) { Child.new }
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
+        until MppRecorder.path || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          sleep 0.01
+          Object.new
+        end
+        $children.concat(Array.new(20) { Child.new })
+        $mothers.clear
+        GC.start
+        MppRecorder.mark("late")
+        Process.kill(:KILL, $$)
+      end
+      Process.wait(pid)
+      puts pid
+    RUBY
+    parent = sound
+    child = sound(path("app.#{run.out.to_i}.mpp"), clean_end: false)
+    assert_equal [520, %w[late]], [objects(child, "Child"), child.facts.marks.map(&:first)]
+    assert_equal parent.log.fields[:uuid], child.log.fields[:parent_uuid]
+    assert_operator child.facts.inherited, :>=, 990
+    # It is about what the process holds, from the first sample on.
+    assert_operator analyze("info", log: child.log.path, clean_end: false)["proc"]["recorder_memory_bytes"], :>, 1 << 20
+  end
+
   def test_exit_without_at_exit_leaves_no_log_of_a_short_child
     program!(PREPARE + "Process.wait(fork { Child.new; exit! }); $mothers.clear")
     assert_equal %w[app.mpp], logs

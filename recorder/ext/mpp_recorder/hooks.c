@@ -44,6 +44,11 @@ static inline void tick(void)
     mpp_journal_stamp(&r->journal);
     write_drops();
     if (r->sizing_wanted && !r->sweeping && r->journal.clock.now_ns >= r->next_slice_ns) mpp_compat_job_trigger(r->job);
+    if (r->journal.clock.now_ns >= r->next_figures_ns) {
+        r->next_figures_ns = r->journal.clock.now_ns + MPP_FIGURES_EVERY_NS;
+        mpp_refresh_figures();
+        if (mpp_child_log_is_due()) mpp_compat_job_trigger(r->job);
+    }
     if (atomic_load_explicit(&r->file.asks_for, memory_order_relaxed)) mpp_compat_job_trigger(r->job);
 }
 

@@ -16,6 +16,7 @@
 #define SPARSE_FROM_PERIOD     8 /* from here on, entries by slot would mostly be empty */
 #define SLICE_NS               1000000u
 #define SLICE_GAP_NS           5000000u /* sizing rests so long between two slices */
+#define CHILD_LOG_AFTER_NS     UINT64_C(1000000000)
 #define DRAIN_MAX_NS           UINT64_C(10000000000)
 
 struct mpp_recorder mpp_recorder;
@@ -87,18 +88,22 @@ static void release_info(struct mpp_log_info *info)
 
 /* ---- figures ---- */
 
-uint64_t mpp_memory_bytes(void)
+static uint64_t memory_of_tables(void)
 {
     const struct mpp_recorder *r = &mpp_recorder;
     uint64_t bytes = r->slots.memory_bytes + mpp_stacks_memory_bytes(&r->stacks) + r->memory.bytes;
 
-    if (!r->running) return 0;
     bytes += r->strings.arena_capacity + r->strings.capacity * sizeof(struct mpp_string) + r->strings.table_capacity * sizeof(uint32_t);
     for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
         const struct mpp_identity_table *t = &r->identities[kind];
         bytes += t->capacity * sizeof *t->list + t->map.capacity * (sizeof *t->map.keys + sizeof *t->map.ids);
     }
     return bytes + 2 * r->memory.half_bytes; /* about what the writer holds */
+}
+
+uint64_t mpp_memory_bytes(void)
+{
+    return mpp_recorder.running ? memory_of_tables() : 0;
 }
 
 void mpp_refresh_figures(void)
@@ -111,7 +116,7 @@ void mpp_refresh_figures(void)
     atomic_store_explicit(&f->dropped_allocs, r->counts.dropped_allocs, memory_order_relaxed);
     atomic_store_explicit(&f->stalls, r->journal.stall_count, memory_order_relaxed);
     atomic_store_explicit(&f->stall_ns, r->journal.stall_ns, memory_order_relaxed);
-    atomic_store_explicit(&f->memory_bytes, mpp_memory_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&f->memory_bytes, memory_of_tables(), memory_order_relaxed);
 }
 
 /* ---- start ---- */
@@ -238,6 +243,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
     }
     r->file.max_bytes = options->max_log_bytes;
     r->file.mark_at_rss_bytes = options->mark_at_rss_bytes;
+    mpp_refresh_figures();
     error = mpp_log_file_start(&r->file);
     if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_remark("(before recording)") ||
                    add_singleton_class()))
@@ -374,6 +380,7 @@ void mpp_work_at_safe_point(void)
         working = 0;
         return;
     }
+    if (mpp_child_log_is_due()) (void)mpp_child_log();
     if (r->names_wanted) mpp_names_resolve();
     if (r->audit_wanted && !r->sweeping) {
         r->audit_wanted = 0;
@@ -423,6 +430,8 @@ static void in_forked_child(void)
     r->info.fork_bytes = j->current >= 0 ? (uint64_t)(j->at - j->payload) : 0;
     r->info.fork_serial = j->next_serial;
     mpp_journal_restart(j);
+    r->next_figures_ns = 0;
+    r->next_slice_ns = 0;
     fill_info_for_now(&r->info, &j->clock);
     close(r->file.fd);
     r->file.thread_runs = 0;
@@ -431,6 +440,11 @@ static void in_forked_child(void)
     r->counts = (struct mpp_counts){.pending_frees = r->counts.pending_frees};
     r->total_freed_at_start = UINT64_MAX; /* to be asked at the child's first GC */
     r->lost_frees_known = 0;
+}
+
+int mpp_child_log_is_due(void)
+{
+    return mpp_recorder.in_child && !atomic_load(&mpp_recorder.journal.dead) && mpp_recorder.journal.clock.now_ns >= CHILD_LOG_AFTER_NS;
 }
 
 int mpp_child_log(void)
@@ -443,6 +457,7 @@ int mpp_child_log(void)
     mpp_writer_free(r->file.writer); /* the parent's, as memory */
     error = mpp_log_file_create(&r->file, r->options.path, MPP_EXISTS_NEXT_FREE, &r->info, &r->journal, &r->memory);
     r->file.max_bytes = r->options.max_log_bytes;
+    mpp_refresh_figures();
     if (!error) error = mpp_definitions_write(mpp_log_file_definitions, &r->file);
     if (!error) error = mpp_log_file_start(&r->file);
     if (error) {

@@ -21,7 +21,8 @@
 
 void mpp_api_init(VALUE module); /* api.c */
 
-#define MPP_DEPTH_LIMIT 4096u
+#define MPP_DEPTH_LIMIT      4096u
+#define MPP_FIGURES_EVERY_NS 100000000u /* the writer samples them every second */
 
 /* Functions and a thread that no object stands behind: ids given at start. */
 enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERFLOW = 3, MPP_FUNCTION_BEFORE = 4 };
@@ -73,7 +74,7 @@ struct mpp_recorder {
 
     int names_wanted, sizing_wanted, audit_wanted, detach_wanted; /* for the job */
     int job;                                                      /* handle */
-    uint64_t next_slice_ns;
+    uint64_t next_slice_ns, next_figures_ns;
 
     uint64_t gc_count;             /* GCs that have started */
     int sweeping;                  /* between GC_START and END_SWEEP */
@@ -166,8 +167,10 @@ int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value
 /* 0 or an errno. */
 int mpp_mark(const char *name, size_t bytes, int measure);
 void mpp_work_at_safe_point(void); /* what hooks asked for */
-/* The child's first half is full, or it exits: make its log. 0 or errno. */
+/* The child's first half is full, or it has lived for a while, or it exits: make its log. 0 or errno. */
 int mpp_child_log(void);
+/* Whether a forked child without a log has lived for so long that it will hardly exec any more. */
+int mpp_child_log_is_due(void);
 void mpp_refresh_figures(void);
 uint64_t mpp_memory_bytes(void);
 VALUE mpp_anchor(void);        /* the object whose memsize is our memory: our own, though it was there before the recording */
