@@ -27,7 +27,8 @@ FORMATS_SRC := $(wildcard formats/*.c)
 ANALYZER_SRC := $(filter-out analyzer/main.c,$(wildcard analyzer/*.c))
 FORMATS_OBJ := $(FORMATS_SRC:%.c=$(BUILD)/%.o) $(BUILD)/proto/profile.pb-c.o
 ANALYZER_OBJ := $(ANALYZER_SRC:%.c=$(BUILD)/%.o)
-UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c)) $(BUILD)/tests/fuzz/replay_corpus
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
 SUITE := $(wildcard tests/suite/*_test.rb)
 
@@ -70,6 +71,8 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD
 
 # its own malloc, which fails on demand; private, lest the flags of all else change
 $(BUILD)/tests/unit/test_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=ZSTD_createCCtx,--wrap=ZSTD_createDCtx
+$(BUILD)/tests/unit/test_no_memory_reports: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=realpath \
+	-Wl,--wrap=asprintf,--wrap=vasprintf,--wrap=ZSTD_createDCtx
 
 # those of the recorder's rooms that know no Ruby
 RECORDER_PLAIN := $(patsubst %,$(BUILD)/recorder/ext/mpp_recorder/%.o,slots idmap identities stacks journal log_file bus_guard)
@@ -77,6 +80,13 @@ $(RECORDER_PLAIN) $(BUILD)/tests/unit/test_recorder_%.o: MPP_CPPFLAGS += -Iforma
 $(BUILD)/tests/unit/test_recorder_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 $(BUILD)/tests/unit/test_recorder_%: $(BUILD)/tests/unit/test_recorder_%.o $(RECORDER_PLAIN) $(BUILD)/libmppformats.a
 	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
+
+# fuzz targets: all in one test without a fuzzer, and each with libFuzzer (`make fuzz`)
+FUZZ_LIBS := $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/libmppanalyzer.a $(BUILD)/libmppformats.a
+$(BUILD)/tests/fuzz/replay_corpus: $(BUILD)/tests/fuzz/replay_corpus.o $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/%.o) $(FUZZ_LIBS)
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ -lcmocka $(MPP_LDLIBS)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_LIBS)
+	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(MPP_LDLIBS)
 
 $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmppformats.a
 	$(call quietly,link)$(CC) $(MPP_CFLAGS) $(MPP_LDFLAGS) -o $@ $^ $(MPP_LDLIBS)
@@ -110,6 +120,8 @@ need = tests/ci/deps.sh --check $(1) 2>/dev/null || tests/ci/deps.sh $(1)
 
 deps: ## install what build, tests, checks and demo need (apt-get as root or through sudo -n; elsewhere: lists it)
 	@tests/ci/deps.sh
+deps-fuzz: ## install clang, for `make fuzz`
+	@tests/ci/deps.sh build fuzz
 deps-bench: ## install what the benchmarks compare with
 	@tests/ci/deps.sh build bench
 
@@ -139,6 +151,14 @@ test-ruby33: ## the recorder's suites under Ruby 3.3, in a Debian 13 of their ow
 test-ruby34: ## the same under the Ruby 3.4 that Debian has in experimental
 	@$(call need,rubies)
 	@tests/ci/root.sh experimental build/roots/experimental $(SUBMAKE) -j2 BUILD=build/ruby34 WERROR= suite-recorder
+
+# clang's libFuzzer. New inputs that it finds are kept in build/fuzz/corpus, crashes in build/fuzz/crashes; those belong into fixtures/corpus.
+FUZZ_S ?= 60
+FUZZBUILD := $(BUILD)/fuzz
+fuzz: ## run each fuzz target for FUZZ_S seconds (60) with libFuzzer; ONLY=TARGET picks one
+	@$(call need,build fuzz)
+	@$(SUBMAKE) BUILD=$(FUZZBUILD) CC=clang SAN=fuzzer-no-link,address,undefined CPPFLAGS=-DMPP_LIBFUZZER $(FUZZ_TARGETS:%=$(FUZZBUILD)/tests/fuzz/%)
+	@set -e; for t in $(if $(ONLY),$(filter %$(ONLY),$(FUZZ_TARGETS)),$(FUZZ_TARGETS)); do tests/fuzz/run.sh $(FUZZBUILD) $$t $(FUZZ_S); done
 
 demo: ## record a leaky program, find its leak
 	@$(call need,build demo)
@@ -241,8 +261,8 @@ help: ## this list
 	@echo "variables: BUILD=$(BUILD)  SAN=address,undefined|thread  PREFIX=$(PREFIX)  DESTDIR=  RUBY=$(RUBY)  CC=$(CC)  CFLAGS='$(CFLAGS)'"
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
--include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
-.PHONY: all recorder tools unit unit-build deps deps-bench test suite suite-recorder test-ruby33 test-ruby34 demo bench check check-format check-headers check-layers \
+-include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/%.d) $(BUILD)/tests/fuzz/fuzz.d $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
+.PHONY: all recorder tools unit unit-build deps deps-bench deps-fuzz fuzz test suite suite-recorder test-ruby33 test-ruby34 demo bench check check-format check-headers check-layers \
 	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -5,7 +5,7 @@
 #   tests/ci/deps.sh --list [GROUP...]    the Debian packages, one a line
 #   tests/ci/deps.sh [GROUP...]           installs what is missing, where it can: with apt-get, as root or through `sudo -n`
 #
-# Groups: build test check demo bench rubies. Without one: build test check demo.
+# Groups: build test check demo fuzz bench rubies. Without one: build test check demo.
 #
 # To add a dependency, add a line to the table: group, Debian package, and how to see that it is there, whoever installed it:
 # cmd:NAME a program, pc:NAME a module of pkg-config, h:NAME a C header, san:LIST a working -fsanitize=LIST,
@@ -44,6 +44,7 @@ check clang-format           cmd:clang-format
 check clang-tidy             cmd:clang-tidy
 demo  puma                   cmd:puma
 demo  ruby-rack              gem:rack
+fuzz  clang                  cmd:clang
 bench heaptrack              cmd:heaptrack
 bench ruby-stackprof         gem:stackprof
 bench ruby-memory-profiler   gem:memory_profiler
