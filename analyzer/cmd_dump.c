@@ -178,6 +178,12 @@ static void put_definition(struct line *l, const struct mpp_record *r)
     }
 }
 
+static int no_memory(void)
+{
+    message("not enough memory for the report");
+    return -1;
+}
+
 /* `position` 0: the record is none of the history. 0, or -1 after a message. */
 static int put_record(struct line *l, const struct mpp_record *r, uint64_t position, uint64_t time_ns)
 {
@@ -185,6 +191,7 @@ static int put_record(struct line *l, const struct mpp_record *r, uint64_t posit
 
     if (l->o->format == FORMAT_JSON) {
         l->json = json_object();
+        if (!l->json) return no_memory();
         json_put(l->json, "position", position ? json_u64(position) : json_null(), &l->failed);
         json_put(l->json, "time_ns", json_u64(time_ns), &l->failed);
         json_put(l->json, "kind", json_string(mpp_record_kind_name(r->kind)), &l->failed);
@@ -201,12 +208,14 @@ static int put_record(struct line *l, const struct mpp_record *r, uint64_t posit
     } else {
         put_event(l, r);
     }
-    if (l->json && !l->failed) (void)json_dumpf(l->json, out, JSON_COMPACT);
+    if (l->o->format != FORMAT_JSON) {
+        fputc('\n', out);
+    } else if (!l->failed) {
+        l->failed = json_print(l->json, JSON_COMPACT, out) != 0;
+    }
     json_decref(l->json);
     l->json = NULL;
-    fputc('\n', out);
-    if (l->failed) message("not enough memory for the report");
-    return l->failed ? -1 : 0;
+    return l->failed ? no_memory() : 0;
 }
 
 struct dump {

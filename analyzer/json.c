@@ -134,16 +134,40 @@ json_t *json_damage_list(const struct log *l, int *failed)
     return list;
 }
 
+/* Printed JSON, as far as it has come. */
+struct printed {
+    char *bytes;
+    size_t length, capacity;
+    int failed; /* stays, since jansson passes over some failures */
+};
+
+static int take_printed(const char *bytes, size_t length, void *context)
+{
+    struct printed *p = context;
+
+    if (!p->failed) p->failed = array_reserve((void **)&p->bytes, &p->capacity, p->length + length, 1);
+    if (p->failed) return -1;
+    if (length) memcpy(p->bytes + p->length, bytes, length);
+    p->length += length;
+    return 0;
+}
+
+int json_print(const json_t *value, size_t flags, FILE *out)
+{
+    /* As a whole before the first byte goes out: jansson allocates while it prints, and must not fail in the midst. */
+    struct printed p = {.length = 0};
+    int failed = json_dump_callback(value, take_printed, &p, flags) != 0 || take_printed("\n", 1, &p) != 0;
+
+    /* A failure of writing leaves its mark on `out`, which is asked when it ends. */
+    if (!failed) fwrite(p.bytes, 1, p.length, out);
+    free(p.bytes);
+    return failed ? -1 : 0;
+}
+
 int json_write(json_t *document, int failed, FILE *out)
 {
-    if (!document || failed) {
-        json_decref(document);
-        message("not enough memory for the report: --limit makes it smaller");
-        return -1;
-    }
-    /* A failure of writing leaves its mark on `out`, which is asked when it ends. */
-    (void)json_dumpf(document, out, JSON_INDENT(2) | JSON_ENCODE_ANY);
-    fputc('\n', out);
+    if (!failed && document) failed = json_print(document, JSON_INDENT(2), out);
+    if (failed || !document) message("not enough memory for the report: --limit makes it smaller");
     json_decref(document);
-    return 0;
+    return failed || !document ? -1 : 0;
 }

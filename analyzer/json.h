@@ -23,6 +23,8 @@ json_t *json_counters(const struct counters *n, int *failed);
 void json_put_counters(json_t *object, const struct counters *n, int *failed);
 json_t *json_damage_list(const struct log *l, int *failed);
 
+/* Prints it and a newline, as a whole or (-1: no memory) not at all. `flags` of jansson. */
+int json_print(const json_t *value, size_t flags, FILE *out);
 /* Writes and frees it. 0, or -1 after a message (only when memory is short; errors of writing show when the output ends). */
 int json_write(json_t *document, int failed, FILE *out);
 

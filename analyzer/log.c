@@ -53,6 +53,8 @@ static int read_aside(struct log *l, size_t i, struct mpp_payload *payload)
     if (error == MPP_ERR_NO_MEMORY || error == MPP_ERR_IO) return error;
     if (error) return log_report_damage(l, i, MPP_DAMAGE_PAYLOAD);
     if (b->header.kind != MPP_BLOCK_DEFINITIONS && b->header.kind != MPP_BLOCK_PROC) return 0;
+    /* No record can have such a time. Of EVENTS blocks the reader has seen to it. */
+    if (b->header.first_time_ns > INT64_MAX) return payload->bytes ? log_report_damage(l, i, MPP_DAMAGE_RECORD) : 0;
     mpp_decoder_init(&d, payload->data, payload->bytes, b->header.first_serial, b->header.first_time_ns);
     while ((got = mpp_decoder_next(&d, &r)) == 1) {
         error = 0;

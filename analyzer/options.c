@@ -137,8 +137,8 @@ static int take_number(const char *name, const char *argument, uint64_t *out)
     return 0;
 }
 
-/* What a TIME may be depends on the log: one that is none is a failure as one that the log lacks is, not wrong usage. */
-#define NO_TIME (-2)
+/* What is a failure and not wrong usage: no memory; and a TIME that is none, as one that the log lacks, since what it may be depends on the log. */
+#define FAILED (-2)
 
 static int take_time(const char *name, const char *argument, struct time_spec *t, int *has)
 {
@@ -147,7 +147,7 @@ static int take_time(const char *name, const char *argument, struct time_spec *t
     *has = 1;
     if (time_parse(t, argument, &why) == 0) return 0;
     wrong(name, argument, why);
-    return NO_TIME;
+    return FAILED;
 }
 
 static int take_regex(const char *name, const char *argument, regex_t *re, int *has)
@@ -228,11 +228,17 @@ static int take(struct options *o, const struct command *c, int code, const char
     }
 }
 
-/* LOG, or LOG@TIME when no file has the whole name. 0 or -1. */
+static int no_memory(void)
+{
+    message("not enough memory for the command line");
+    return FAILED;
+}
+
+/* LOG, or LOG@TIME when no file has the whole name. 0, -1 or FAILED. */
 static int take_log(struct options *o, const struct command *c, const char *operand)
 {
     o->log = strdup(operand);
-    if (!o->log) return -1;
+    if (!o->log) return no_memory();
     if (access(operand, F_OK) == 0) return 0;
     for (char *at = strrchr(o->log, '@'); at && at != o->log; at = strrchr(o->log, '@')) {
         *at = 0;
@@ -246,12 +252,12 @@ static int take_log(struct options *o, const struct command *c, const char *oper
             return -1;
         }
         o->point = strdup(operand + (at - o->log) + 1);
-        return o->point ? take_time("at", o->point, &o->at, &o->has_at) : -1;
+        return o->point ? take_time("at", o->point, &o->at, &o->has_at) : no_memory();
     }
     /* No such file: opening it will say so, by its whole name. */
     free(o->log);
     o->log = strdup(operand);
-    return o->log ? 0 : -1;
+    return o->log ? 0 : no_memory();
 }
 
 static int take_operands(struct options *o, const struct command *c, int argc, char **argv, int first)
@@ -308,10 +314,10 @@ enum parse_result options_parse(struct options *o, const struct command *c, int 
             return PARSE_WRONG;
         }
         int taken = take(o, c, code, optarg);
-        if (taken) return taken == NO_TIME ? PARSE_FAILED : PARSE_WRONG;
+        if (taken) return taken == FAILED ? PARSE_FAILED : PARSE_WRONG;
     }
     int taken = take_operands(o, c, argc, argv, optind);
-    if (taken) return taken == NO_TIME ? PARSE_FAILED : PARSE_WRONG;
+    if (taken) return taken == FAILED ? PARSE_FAILED : PARSE_WRONG;
     if (c->bit == FOR_DIFF && !o->has_from) {
         message("diff needs --from TIME: mppanalyze diff --from 50%% --to end \"%s\" is a start", o->log);
         return PARSE_WRONG;

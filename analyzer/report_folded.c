@@ -1,5 +1,4 @@
 /* Folded stacks, for flame graphs: root first, ';' between frames, a space, bytes. */
-#include "analyzer/id_map.h"
 #include "analyzer/message.h"
 #include "analyzer/report.h"
 #include <inttypes.h>
@@ -26,43 +25,51 @@ static void put_frame(FILE *out, const struct names *n, const struct frame *f)
     fputc(')', out);
 }
 
-/* 0 or MPP_ERR_NO_MEMORY. */
-static int put_stack(FILE *out, const struct names *n, uint32_t node, uint32_t **frames, size_t *capacity)
+/* Root first; `frames` has room for all of them. */
+static void put_stack(FILE *out, const struct names *n, uint32_t node, uint32_t *frames)
 {
     size_t depth = 0;
 
-    if (node == NODE_EMPTY) {
-        fputs("(no stack)", out);
-        return 0;
-    }
-    for (; node != NODE_EMPTY; node = names_node(n, node).parent) {
-        if (array_reserve((void **)frames, capacity, depth + 1, sizeof **frames)) return MPP_ERR_NO_MEMORY;
-        (*frames)[depth++] = names_node(n, node).frame;
-    }
+    if (node == NODE_EMPTY) fputs("(no stack)", out);
+    for (; node != NODE_EMPTY; node = names_node(n, node).parent) frames[depth++] = names_node(n, node).frame;
     while (depth > 0) {
-        struct frame f = names_frame(n, (*frames)[--depth]);
+        struct frame f = names_frame(n, frames[--depth]);
         put_frame(out, n, &f);
         if (depth) fputc(';', out);
     }
-    return 0;
+}
+
+/* Frames of the deepest of the first `count` rows. */
+static size_t greatest_depth(const struct grouping *g, size_t count)
+{
+    size_t greatest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t depth = 0;
+        for (uint32_t node = g->rows[i].node; node != NODE_EMPTY; node = names_node(&g->names, node).parent) depth++;
+        if (depth > greatest) greatest = depth;
+    }
+    return greatest;
 }
 
 static int write_rows(const struct grouping *g, const struct options *o, struct output *out, int retained)
 {
-    uint32_t *frames = NULL;
-    size_t capacity = 0;
-    int error = 0;
+    size_t count = report_limit(o, g->row_count);
+    uint32_t *frames = calloc(greatest_depth(g, count) + 1, sizeof *frames); /* before the first line: there are no half reports */
 
-    for (size_t i = 0, count = report_limit(o, g->row_count); i < count && !error; i++) {
+    if (!frames) {
+        message("not enough memory for the report: --limit makes it smaller");
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) {
         const struct row *r = &g->rows[i];
         uint64_t bytes = retained ? r->retained.bytes : r->live.bytes;
         if (bytes == 0) continue; /* no width in the graph */
-        error = put_stack(out->file, &g->names, r->node, &frames, &capacity);
+        put_stack(out->file, &g->names, r->node, frames);
         fprintf(out->file, " %" PRIu64 "\n", bytes);
     }
     free(frames);
-    if (error) message("not enough memory for the report: --limit makes it smaller");
-    return error;
+    return 0;
 }
 
 static int write_top(const struct top_report *r, const struct options *o, struct output *out)

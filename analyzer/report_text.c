@@ -127,7 +127,9 @@ static void put_counters(const struct term *t, const char *label, const struct c
 static void set_spread(const struct term *t, struct cells *c, size_t column, double variance, int is_bytes)
 {
     char text[CELL_SIZE];
-    uint64_t half = (uint64_t)(spread_95(variance) + 0.5);
+    double spread = spread_95(variance);
+    /* Of sums near 2^64 the interval may go beyond it. */
+    uint64_t half = spread < 0x1p63 ? (uint64_t)(spread + 0.5) : UINT64_MAX;
 
     snprintf(c->text[column], CELL_SIZE, "+-%s", is_bytes ? term_bytes(t, text, sizeof text, half) : term_count(t, text, sizeof text, half));
 }
