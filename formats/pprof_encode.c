@@ -64,7 +64,7 @@ static int gzip_write(struct encoder *e, unsigned char *data, size_t bytes, int 
         unsigned piece = bytes > (1u << 30) ? 1u << 30 : (unsigned)bytes;
         e->gzip.next_in = data;
         e->gzip.avail_in = piece;
-        data += piece;
+        if (piece) data += piece; /* of no bytes there may be no data */
         bytes -= piece;
         do {
             int error = pprof_grow(&e->out, &e->out_capacity, e->out_bytes + 4096, 1);

@@ -140,9 +140,8 @@ static int settle_tail(struct mpp_reader *r)
         damage.sequence = h->sequence;
         damage.alloc_count = h->alloc_count;
         damage.free_count = h->free_count;
-        damage.first_time_ns = h->first_time_ns;
-        damage.last_time_ns = h->last_time_ns;
         damage.counts_known = 1;
+        mpp_damage_set_span(&damage, h);
     }
     return mpp_reader_add_damage(r, &damage);
 }

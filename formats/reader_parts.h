@@ -56,6 +56,9 @@ int mpp_walk_blocks(struct mpp_reader *r);
 /* Tells the open damages what came behind them: the next EVENTS block or half, or the log's end (sequence 0). */
 void mpp_walk_bound_damages(struct mpp_reader *r, uint64_t sequence, uint64_t first_serial, uint64_t first_time_ns);
 
+/* Takes over the times of a block's header, unless they cannot be. */
+void mpp_damage_set_span(struct mpp_damage *damage, const struct mpp_block_header *header);
+
 /* Takes the halves that follow r->sealed_sequence, and reports those that do not fit. *unsettled is set when there are such: on a growing log that
  * means that blocks have been sealed since the walk. */
 int mpp_journal_read(struct mpp_reader *r, int *unsettled);

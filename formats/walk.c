@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEARCH_BYTES (1u << 20)
+/* What a search reads at once: little at first, since the next block is mostly near, and a log may be damaged in very many places. Both are beyond
+ * the longest header. */
+#define SEARCH_FIRST_BYTES (1u << 13)
+#define SEARCH_BYTES       (1u << 20)
 
 /* Reads and checks the block header at `offset`. MPP_ERR_DAMAGED, _TRUNCATED or _TOO_LARGE: none stands there. */
 static int read_header(const struct mpp_reader *r, uint64_t offset, struct mpp_block_header *out)
@@ -29,12 +32,13 @@ static int is_fatal(int error)
 /* Searches [from, r->blocks_end) for a block header. Returns 1 with *found, 0 when there is none. */
 static int search_header(const struct mpp_reader *r, uint64_t from, uint64_t *found)
 {
-    unsigned char *chunk = malloc(SEARCH_BYTES);
+    size_t chunk_bytes = SEARCH_FIRST_BYTES;
+    unsigned char *chunk = malloc(chunk_bytes);
     int result = 0;
 
     if (!chunk) return MPP_ERR_NO_MEMORY;
     while (r->blocks_end - from >= MPP_BLOCK_HEADER_BYTES) {
-        size_t wanted = r->blocks_end - from < SEARCH_BYTES ? (size_t)(r->blocks_end - from) : SEARCH_BYTES;
+        size_t wanted = r->blocks_end - from < chunk_bytes ? (size_t)(r->blocks_end - from) : chunk_bytes;
         int64_t got = r->source.read_at(r->source.context, chunk, wanted, from);
         if (got < 0) {
             result = (int)got;
@@ -55,6 +59,10 @@ static int search_header(const struct mpp_reader *r, uint64_t from, uint64_t *fo
         }
         if (is_last) break;
         from += hit ? (uint64_t)(hit - chunk) : (uint64_t)got - (sizeof(MPP_BLOCK_MAGIC) - 1);
+        if (chunk_bytes == SEARCH_BYTES) continue;
+        free(chunk);
+        chunk = malloc(chunk_bytes = SEARCH_BYTES);
+        if (!chunk) return MPP_ERR_NO_MEMORY;
     }
 done:
     free(chunk);
@@ -80,6 +88,13 @@ void mpp_walk_bound_damages(struct mpp_reader *r, uint64_t sequence, uint64_t fi
     r->open_damages = r->damage_count;
 }
 
+void mpp_damage_set_span(struct mpp_damage *damage, const struct mpp_block_header *header)
+{
+    if (header->first_time_ns > header->last_time_ns || header->last_time_ns > MPP_MAX_TIME_NS) return;
+    damage->first_time_ns = header->first_time_ns;
+    damage->last_time_ns = header->last_time_ns;
+}
+
 /* Reports [offset, end) as no block; `header` where one is known. */
 static int report(struct mpp_reader *r, uint64_t offset, uint64_t end, const struct mpp_block_header *header)
 {
@@ -90,9 +105,8 @@ static int report(struct mpp_reader *r, uint64_t offset, uint64_t end, const str
         damage.sequence = header->sequence;
         damage.alloc_count = header->alloc_count;
         damage.free_count = header->free_count;
-        damage.first_time_ns = header->first_time_ns;
-        damage.last_time_ns = header->last_time_ns;
         damage.counts_known = 1;
+        mpp_damage_set_span(&damage, header);
     }
     return mpp_reader_add_damage(r, &damage);
 }
