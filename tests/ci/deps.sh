@@ -40,6 +40,7 @@ test  asciidoctor            gem:asciidoctor
 test  ruby-rouge             gem:rouge
 test  man-db                 cmd:man
 test  groff                  cmd:groff
+test  valgrind               cmd:valgrind
 check clang-format           cmd:clang-format
 check clang-tidy             cmd:clang-tidy
 demo  puma                   cmd:puma

@@ -342,8 +342,8 @@ static void sample_process(struct mpp_log_file *lf, uint64_t *last_ns, uint64_t 
     writer_ns = mpp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     atomic_store_explicit(&lf->writer_cpu_ns, writer_ns, memory_order_relaxed);
     *p++ = MPP_PROC;
-    p = mpp_put_varint(p, 11);
-    p = put_pair(p, MPP_PROC_RSS_BYTES, rss);
+    p = mpp_put_varint(p, rss ? 11 : 10);
+    if (rss) p = put_pair(p, MPP_PROC_RSS_BYTES, rss); /* without a free descriptor it cannot be asked */
     p = put_pair(p, MPP_PROC_CPU_NS, cpu_ns);
     p = put_pair(p, MPP_PROC_WRITER_CPU_NS, writer_ns);
     p = put_pair(p, MPP_PROC_RECORDER_MEMORY_BYTES, atomic_load_explicit(&f->memory_bytes, memory_order_relaxed));
