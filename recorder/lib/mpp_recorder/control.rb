@@ -136,7 +136,10 @@ module MppRecorder
 
         # One signal may stand for several connections, and one connection may be served by the thread of an earlier signal.
         def serve_waiting
-          server = @server or return
+          server = @server
+          # (in a child that was forked between signal and handler, the socket is still the parent's)
+          return unless server && @pid == Process.pid
+
           @turn.synchronize do
             while IO.select([server], nil, nil, 0)
               connection, = server.accept
