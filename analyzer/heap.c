@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CACHE_LINE 64
+_Static_assert(sizeof(struct heap_site) == CACHE_LINE, "one fetch brings all of a site");
+
 void heap_init(struct heap *h, struct definitions *d, uint64_t fork_serial)
 {
     *h = (struct heap){.definitions = d, .fork_serial = fork_serial};
@@ -20,7 +23,16 @@ static int reach_sites(struct heap *h)
 {
     size_t wanted = h->definitions->site_count;
 
-    if (array_reserve((void **)&h->sites, &h->site_capacity, wanted, sizeof *h->sites)) return MPP_ERR_NO_MEMORY;
+    if (wanted > h->site_capacity) {
+        size_t capacity = h->site_capacity ? h->site_capacity : 64;
+        while (capacity < wanted) capacity *= 2;
+        struct heap_site *sites = aligned_alloc(CACHE_LINE, capacity * sizeof *sites);
+        if (!sites) return MPP_ERR_NO_MEMORY;
+        if (h->site_count) memcpy(sites, h->sites, h->site_count * sizeof *sites);
+        free(h->sites);
+        h->sites = sites;
+        h->site_capacity = capacity;
+    }
     for (size_t i = h->site_count; i < wanted; i++) {
         h->sites[i] = (struct heap_site){.birth_bytes = h->definitions->sites[i].birth_bytes, .gap_epoch = h->gap_epoch};
     }
@@ -136,7 +148,7 @@ static int size_found(struct heap *h, const struct found *f, uint64_t size_bytes
     return 0;
 }
 
-void heap_free_rare(struct heap *h, uint64_t serial)
+void heap_free(struct heap *h, uint64_t serial)
 {
     struct found f;
 

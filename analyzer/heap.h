@@ -1,5 +1,5 @@
 /* The state of the heap at a position: live objects and counters by site, as FORMAT.md §7 defines them. It knows no bytes and no blocks: the
- * replay applies records to it. The common two, ALLOC and FREE, are inline. */
+ * replay applies records to it, the common ones in batches (apply.h). */
 #ifndef MPP_HEAP_H
 #define MPP_HEAP_H
 
@@ -14,7 +14,7 @@ struct counters {
     uint64_t unknown_objects, unknown_bytes;
 };
 
-/* A site's counters: a cache line. */
+/* A site's counters: a cache line, and the array of them is aligned to one. */
 struct heap_site {
     struct counters n; /* unknown_*: as of gap_epoch; heap_site_sync brings them up to date */
     uint64_t birth_bytes;
@@ -100,60 +100,8 @@ static inline void heap_note_peak(struct heap *h, uint64_t position, uint64_t ti
     h->peak_time_ns = time_ns;
 }
 
-/* ALLOC. `serial` is above all earlier ones'. */
-static inline int heap_alloc(struct heap *h, uint64_t serial, uint32_t site_id, uint32_t weight)
-{
-    uint32_t index;
-    int error = heap_site(h, site_id, &index);
-    struct object_chunk *c = h->objects.current;
-
-    if (__builtin_expect(error, 0)) return error;
-    if (__builtin_expect(!c || c->number != serial >> CHUNK_BITS, 0)) {
-        error = objects_enter(&h->objects, serial);
-        if (error) return error;
-        c = h->objects.current;
-    }
-    struct heap_site *s = &h->sites[index];
-    uint64_t bytes = weight * s->birth_bytes;
-    error = heap_count_allocated(h, weight, bytes);
-    if (__builtin_expect(error, 0)) return error;
-    heap_site_sync(h, s);
-    s->n.allocated_objects += weight;
-    s->n.allocated_bytes += bytes;
-    h->live_objects += weight;
-    h->live_bytes += bytes;
-    c->entries[serial & (CHUNK_OBJECTS - 1)] = (struct object){.size_and_low = s->birth_bytes, .site = index, .weight = weight};
-    c->live++;
-    return 0;
-}
-
-/* FREE of an object that no ALLOC in reach has made: of a LIVE, or nobody's. */
-void heap_free_rare(struct heap *h, uint64_t serial);
 /* FREE. */
-static inline void heap_free(struct heap *h, uint64_t serial)
-{
-    struct object_chunk *c;
-    struct object *e = objects_find(&h->objects, serial, &c);
-
-    if (__builtin_expect(!e, 0)) {
-        heap_free_rare(h, serial);
-        return;
-    }
-    struct heap_site *s = &h->sites[e->site];
-    uint64_t weight = e->weight, bytes = weight * object_size(e);
-    heap_site_sync(h, s);
-    s->n.freed_objects += weight;
-    s->n.freed_bytes += bytes;
-    if (__builtin_expect(serial < h->gap_serial, 0)) {
-        s->n.unknown_objects -= weight;
-        s->n.unknown_bytes -= bytes;
-    } else {
-        h->live_objects -= weight;
-        h->live_bytes -= bytes;
-    }
-    objects_remove(&h->objects, c, e);
-}
-
+void heap_free(struct heap *h, uint64_t serial);
 /* The rest of §7's table. Those that return int: 0, MPP_ERR_OVERFLOW or MPP_ERR_NO_MEMORY. `next_serial` is the serial of the next ALLOC. */
 int heap_size(struct heap *h, uint64_t serial, uint64_t size_bytes);
 /* FREE_SIZED. */

@@ -14,6 +14,8 @@ void objects_release(struct objects *o)
     for (size_t i = 0; i < o->chunk_count; i++) free(o->chunks[i]);
     free(o->flat);
     free(o->chunks);
+    free(o->emptied);
+    free(o->flat_index);
     free(o->spare);
     free(o->lives);
     u64_map_release(&o->far);
@@ -28,22 +30,45 @@ struct object_chunk *objects_far_chunk(const struct objects *o, uint64_t number)
     return slot ? o->chunks[*slot] : NULL;
 }
 
-/* A bucket holds a handful. */
-struct object *objects_find_survivor(struct object_chunk *c, uint64_t serial)
+struct object *objects_listed(struct object_chunk *c, uint64_t serial)
 {
-    uint32_t bucket = (uint32_t)(serial & (CHUNK_OBJECTS - 1)) >> 8, end = c->start[bucket + 1];
-    uint64_t wanted = serial & 0xff;
+    uint64_t wanted = serial & (CHUNK_OBJECTS - 1);
+    uint32_t low = 0, high = c->count;
 
-    for (uint32_t i = c->start[bucket]; i < end; i++) {
-        if (c->entries[i].size_and_low >> SIZE_BITS == wanted) return c->entries[i].weight ? &c->entries[i] : NULL;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (c->entries[middle].size_and_low >> SIZE_BITS < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    return NULL;
+    return low < c->count && c->entries[low].size_and_low >> SIZE_BITS == wanted ? &c->entries[low] : NULL;
 }
 
-/* The serial's low bits of entry `i`, which lies in `bucket`. */
-static uint32_t low_bits(const struct object_chunk *c, uint32_t i, uint32_t bucket)
+/* Walks over the entries of a chunk, dead ones too, in order of their serials. */
+struct walk {
+    uint32_t entry, low; /* low bits of the serial */
+    uint32_t word;       /* of the index */
+    uint64_t bits;       /* of it, not yet walked over */
+};
+
+static int walk_on(struct walk *w, const struct object_chunk *c)
 {
-    return c->is_sparse ? bucket << 8 | (uint32_t)(c->entries[i].size_and_low >> SIZE_BITS) : i;
+    if (w->entry >= c->count) return 0;
+    if (c->is_flat) {
+        w->low = w->entry++;
+        return 1;
+    }
+    if (!c->index) {
+        w->low = (uint32_t)(c->entries[w->entry++].size_and_low >> SIZE_BITS);
+        return 1;
+    }
+    while (!w->bits) w->bits = c->index[w->word++] & ~UINT64_C(0xffff);
+    w->low = (w->word - 1) * INDEX_SPAN + (uint32_t)__builtin_ctzll(w->bits) - 16;
+    w->bits &= w->bits - 1;
+    w->entry++;
+    return 1;
 }
 
 static int point_at(struct objects *o, struct object_chunk *c)
@@ -52,7 +77,7 @@ static int point_at(struct objects *o, struct object_chunk *c)
         o->flat[c->number] = c;
         return 0;
     }
-    return u64_map_put(&o->far, c->number + 1, (uint32_t)c->slot);
+    return u64_map_put(&o->far, c->number + 1, c->slot);
 }
 
 static void unlist(struct objects *o, struct object_chunk *c)
@@ -68,53 +93,78 @@ static void unlist(struct objects *o, struct object_chunk *c)
     last->slot = c->slot;
     o->chunks[c->slot] = last;
     /* Its key is there already, so this allocates nothing. */
-    if (last->number >= o->flat_count) (void)u64_map_put(&o->far, last->number + 1, (uint32_t)last->slot);
+    if (last->number >= o->flat_count) (void)u64_map_put(&o->far, last->number + 1, last->slot);
 }
 
-void objects_drop(struct objects *o, struct object_chunk *c)
+/* Drops a chunk in which nothing lives, unless it is the current one. */
+static void drop(struct objects *o, struct object_chunk *c)
 {
     if (c == o->current || c->live) return;
     unlist(o, c);
-    if (!c->is_sparse) o->dense_count--;
-    if (!c->is_sparse && !o->spare) {
+    if (c->is_flat) o->dense_count--;
+    if (c->is_flat && !o->spare) {
         o->spare = c; /* all its weights are 0: as good as new */
         return;
     }
     free(c);
 }
 
+void objects_drop_emptied(struct objects *o)
+{
+    while (o->emptied_count) {
+        struct object_chunk *c = o->emptied[--o->emptied_count];
+        c->is_emptied = 0;
+        drop(o, c);
+    }
+}
+
 /* Replaces a chunk by its survivors. Without memory it stays as it is. */
 static void compact(struct objects *o, struct object_chunk *c)
 {
-    struct object_chunk *small = malloc(sizeof *small + c->live * sizeof(struct object));
+    int indexed = c->live >= LISTED_OBJECTS;
+    size_t entries_bytes = c->live * sizeof(struct object);
+    struct object_chunk *small = malloc(sizeof *small + entries_bytes + (indexed ? INDEX_WORDS * sizeof(uint64_t) : 0));
+    struct walk w = {0};
     uint32_t n = 0, filled = 0;
 
     if (!small) return;
-    for (uint32_t i = 0, bucket = 0; i < c->count; i++) {
-        while (c->is_sparse && i >= c->start[bucket + 1]) bucket++;
-        if (!c->entries[i].weight) continue;
-        uint32_t low = low_bits(c, i, bucket);
-        while (filled <= low >> 8) small->start[filled++] = (uint16_t)n;
-        small->entries[n] = c->entries[i];
-        small->entries[n++].size_and_low = (uint64_t)(low & 0xff) << SIZE_BITS | object_size(&c->entries[i]);
+    uint64_t *index = indexed ? (uint64_t *)(void *)((char *)small->entries + entries_bytes) : NULL;
+    while (walk_on(&w, c)) {
+        const struct object *e = &c->entries[w.entry - 1];
+        if (!e->weight) continue;
+        small->entries[n] = *e;
+        if (indexed) {
+            while (filled <= w.low / INDEX_SPAN) index[filled++] = n;
+            index[w.low / INDEX_SPAN] |= UINT64_C(1) << (16 + w.low % INDEX_SPAN);
+            small->entries[n++].size_and_low = object_size(e);
+        } else {
+            small->entries[n++].size_and_low = (uint64_t)w.low << SIZE_BITS | object_size(e);
+        }
     }
-    while (filled <= CHUNK_BUCKETS) small->start[filled++] = (uint16_t)n;
+    while (indexed && filled < INDEX_WORDS) index[filled++] = n;
     small->number = c->number;
     small->live = small->count = n;
     small->slot = c->slot;
-    small->is_sparse = 1;
+    small->is_flat = small->is_emptied = 0;
+    small->index = index;
     o->chunks[c->slot] = small;
     if (c->number < o->flat_count) o->flat[c->number] = small;
-    if (!c->is_sparse) o->dense_count--;
+    if (c->is_flat) o->dense_count--;
     free(c);
 }
 
-/* Keeps flat chunks at half full or better, save for those of the first 32 MiB. Runs seldom: the limit moves with what is left. */
-static void compact_sparse(struct objects *o)
+/* Whether the chunk has room for too many of the dead: a flat one is at least half full, and of survivors at least three of four live. */
+static int is_hollow(const struct object_chunk *c)
+{
+    return c->live && c->live < (c->is_flat ? c->count / 2 : c->count - c->count / 4);
+}
+
+/* Keeps the chunks full, save for those of the first 32 MiB. Runs seldom: the limit moves with what is left. */
+static void compact_hollow(struct objects *o)
 {
     for (size_t i = 0; i < o->chunk_count; i++) {
         struct object_chunk *c = o->chunks[i];
-        if (c != o->current && c->live && c->live < c->count / 2) compact(o, c);
+        if (c != o->current && is_hollow(c)) compact(o, c);
     }
     o->dense_limit = o->dense_count + o->dense_count / 4 + DENSE_FREE_COUNT;
 }
@@ -132,23 +182,43 @@ static int widen_flat(struct objects *o, uint64_t number)
     return 0;
 }
 
+static int make_flat_index(struct objects *o)
+{
+    if (o->flat_index) return 0;
+    o->flat_index = malloc(INDEX_WORDS * sizeof *o->flat_index);
+    if (!o->flat_index) return MPP_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < INDEX_WORDS; i++) o->flat_index[i] = ~UINT64_C(0xffff) | i * INDEX_SPAN;
+    return 0;
+}
+
+/* Room for one more chunk in all that lists chunks. */
+static int reserve_chunk(struct objects *o, uint64_t number)
+{
+    int error = make_flat_index(o);
+
+    /* Far numbers are never in reach of the flat directory, so no key has to move when it grows. */
+    if (!error && number < FLAT_LIMIT && number >= o->flat_count) error = widen_flat(o, number);
+    if (!error) error = array_reserve((void **)&o->chunks, &o->chunk_capacity, o->chunk_count + 1, sizeof(struct object_chunk *));
+    if (!error) error = array_reserve((void **)&o->emptied, &o->emptied_capacity, o->chunk_count + 1, sizeof(struct object_chunk *));
+    return error || o->chunk_count >= UINT32_MAX ? MPP_ERR_NO_MEMORY : 0;
+}
+
 int objects_enter(struct objects *o, uint64_t serial)
 {
     uint64_t number = serial >> CHUNK_BITS;
-    struct object_chunk *left = o->current, *c = objects_chunk(o, number);
-    int error;
+    struct object_chunk *left = o->current;
 
     if (left && left->number == number) return 0;
+    objects_drop_emptied(o);
     o->current = NULL;
-    if (left && left->live == 0) objects_drop(o, left);
-    if (c && !c->is_sparse && c != left) {
+    if (left && left->live == 0) drop(o, left);
+    struct object_chunk *c = objects_chunk(o, number);
+    if (c && c->is_flat) {
         o->current = c;
         return 0;
     }
-    if (o->dense_count >= o->dense_limit) compact_sparse(o);
-    /* Far numbers are never in reach of the flat directory, so no key has to move when it grows. */
-    if (number < FLAT_LIMIT && number >= o->flat_count && (error = widen_flat(o, number))) return error;
-    error = array_reserve((void **)&o->chunks, &o->chunk_capacity, o->chunk_count + 1, sizeof *o->chunks);
+    if (o->dense_count >= o->dense_limit) compact_hollow(o);
+    int error = reserve_chunk(o, number);
     if (error) return error;
     c = o->spare ? o->spare : calloc(1, sizeof *c + CHUNK_OBJECTS * sizeof(struct object));
     if (!c) return MPP_ERR_NO_MEMORY;
@@ -156,7 +226,10 @@ int objects_enter(struct objects *o, uint64_t serial)
     c->number = number;
     c->live = 0;
     c->count = CHUNK_OBJECTS;
-    c->slot = o->chunk_count;
+    c->slot = (uint32_t)o->chunk_count;
+    c->is_flat = 1;
+    c->is_emptied = 0;
+    c->index = o->flat_index;
     error = point_at(o, c);
     if (error) {
         free(c);
@@ -205,9 +278,10 @@ void objects_each(const struct objects *o, objects_visitor *each, void *context)
 {
     for (size_t i = 0; i < o->chunk_count; i++) {
         const struct object_chunk *c = o->chunks[i];
-        for (uint32_t k = 0, bucket = 0; c->live && k < c->count; k++) {
-            while (c->is_sparse && k >= c->start[bucket + 1]) bucket++;
-            if (c->entries[k].weight) each(context, c->number << CHUNK_BITS | low_bits(c, k, bucket), &c->entries[k], NULL);
+        struct walk w = {0};
+        while (c->live && walk_on(&w, c)) {
+            const struct object *e = &c->entries[w.entry - 1];
+            if (e->weight) each(context, c->number << CHUNK_BITS | w.low, e, NULL);
         }
     }
     for (size_t i = 0; i < o->live_count; i++) {

@@ -1,5 +1,5 @@
-/* The live objects, found by serial. Those that an ALLOC made lie in chunks of 2^14 serials: flat arrays while many of them live, sorted survivors
- * once few do, nothing when all are dead. So memory follows the live objects, not the log, and a hostile first_serial costs a chunk at most. Those
+/* The live objects, found by serial. Those that an ALLOC made lie in chunks of 2^14 serials: flat arrays while many of them live, the survivors alone
+ * once fewer do, nothing when all are dead. So memory follows the live objects, not the log, and a hostile first_serial costs a chunk at most. Those
  * that a LIVE record made are few or sparse: a hash table with what a serial does not tell of them. */
 #ifndef MPP_OBJECTS_H
 #define MPP_OBJECTS_H
@@ -12,7 +12,7 @@
 
 #define SIZE_BITS 40 /* sizes are below 2^40: FORMAT.md */
 struct object {
-    uint64_t size_and_low; /* size_bytes; above it, among survivors, the low 8 bits of its serial */
+    uint64_t size_and_low; /* size_bytes; above it, in a chunk without an index, the low bits of its serial */
     uint32_t site;         /* index of definitions' sites */
     uint32_t weight;       /* 0: not live */
 };
@@ -26,14 +26,21 @@ static inline void object_set_size(struct object *o, uint64_t size_bytes)
     o->size_and_low = (o->size_and_low >> SIZE_BITS) << SIZE_BITS | size_bytes;
 }
 
-#define CHUNK_BUCKETS (CHUNK_OBJECTS / 256)
+/* Where the objects of a chunk lie: for each 48 serials a word, of which a bit of the upper 48 tells that there is an entry for the serial, and the
+ * lower 16 how many entries the words before have. So one load and a count of bits find an object. */
+#define INDEX_SPAN  48u
+#define INDEX_WORDS ((CHUNK_OBJECTS + INDEX_SPAN - 1) / INDEX_SPAN)
+/* Survivors without an index: few enough for a search. An index would take more than they do. */
+#define LISTED_OBJECTS 192u
+
 struct object_chunk {
     uint64_t number; /* serial >> CHUNK_BITS */
     uint32_t live;
-    uint32_t count;                    /* of entries: CHUNK_OBJECTS, or of the survivors */
-    size_t slot;                       /* in objects.chunks */
-    int is_sparse;                     /* entries are survivors, rising; else they lie at their serial's low bits */
-    uint16_t start[CHUNK_BUCKETS + 1]; /* of survivors: for each 256 serials, the first entry that is not below them */
+    uint32_t count;        /* of entries: CHUNK_OBJECTS, or of the survivors */
+    uint32_t slot;         /* in objects.chunks */
+    uint8_t is_flat;       /* entries lie at their serial's low bits; else they are survivors, rising */
+    uint8_t is_emptied;    /* among objects.emptied */
+    const uint64_t *index; /* objects.flat_index when flat, behind the entries when survivors; NULL: few survivors, with their low bits */
     struct object entries[];
 };
 
@@ -52,8 +59,11 @@ struct objects {
     struct u64_map far; /* number + 1 -> slot, for those beyond flat */
     struct object_chunk **chunks;
     size_t chunk_count, chunk_capacity;
-    struct object_chunk *current; /* where ALLOCs go; never dropped or compacted */
-    struct object_chunk *spare;   /* one empty flat chunk, kept for the next */
+    struct object_chunk *current;  /* where ALLOCs go; never dropped or compacted */
+    struct object_chunk *spare;    /* one empty flat chunk, kept for the next */
+    struct object_chunk **emptied; /* chunks in which the last object died; room for all chunks */
+    size_t emptied_count, emptied_capacity;
+    uint64_t *flat_index; /* that all flat chunks share: every serial has an entry */
     size_t dense_count, dense_limit;
 
     struct u64_map live_serials; /* serial -> place */
@@ -70,7 +80,30 @@ static inline struct object_chunk *objects_chunk(const struct objects *o, uint64
     return __builtin_expect(number < o->flat_count, 1) ? o->flat[number] : objects_far_chunk(o, number);
 }
 
-struct object *objects_find_survivor(struct object_chunk *c, uint64_t serial);
+static inline const uint64_t *objects_index_word(const struct object_chunk *c, uint64_t serial)
+{
+    return &c->index[(serial & (CHUNK_OBJECTS - 1)) / INDEX_SPAN];
+}
+/* The bits that are set in the upper 48, without the instruction that not every machine has. */
+static inline uint32_t objects_count_bits(uint64_t v)
+{
+    v -= (v >> 1) & UINT64_C(0x5555555555555555);
+    v = (v & UINT64_C(0x3333333333333333)) + ((v >> 2) & UINT64_C(0x3333333333333333));
+    v = (v + (v >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (uint32_t)(v * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* The entry of `serial` in a chunk that has an index, or NULL; its weight may be 0. `word`: the index's. */
+static inline struct object *objects_indexed(struct object_chunk *c, uint64_t serial, uint64_t word)
+{
+    unsigned bit = 16 + (unsigned)((serial & (CHUNK_OBJECTS - 1)) % INDEX_SPAN);
+    uint64_t below = word & ((UINT64_C(1) << bit) - 1) & ~UINT64_C(0xffff);
+
+    return word >> bit & 1 ? &c->entries[(word & 0xffff) + objects_count_bits(below)] : NULL;
+}
+/* The same in a chunk without. */
+struct object *objects_listed(struct object_chunk *c, uint64_t serial);
+
 /* The live object of `serial` that an ALLOC made, or NULL; its chunk in *chunk. */
 static inline struct object *objects_find(const struct objects *o, uint64_t serial, struct object_chunk **chunk)
 {
@@ -78,42 +111,24 @@ static inline struct object *objects_find(const struct objects *o, uint64_t seri
 
     *chunk = c;
     if (__builtin_expect(!c, 0)) return NULL;
-    if (__builtin_expect(c->is_sparse, 0)) return objects_find_survivor(c, serial);
-    struct object *e = &c->entries[serial & (CHUNK_OBJECTS - 1)];
-    return e->weight ? e : NULL;
+    struct object *e = c->index ? objects_indexed(c, serial, *objects_index_word(c, serial)) : objects_listed(c, serial);
+    return e && e->weight ? e : NULL;
 }
 
 /* Makes the chunk of `serial` the current one. 0 or MPP_ERR_NO_MEMORY. Pointers to objects are no longer good. */
 int objects_enter(struct objects *o, uint64_t serial);
 
-/* Drops a chunk in which nothing lives, unless it is the current one. */
-void objects_drop(struct objects *o, struct object_chunk *c);
-
-/* To be called some events before objects_find of the same serial: fetches what it will read, in two steps with time between them, since the second
- * reads what the first has fetched. Live objects lie all over the memory, and waiting for it is most of a replay's work. */
-static inline void objects_prefetch_chunk(const struct objects *o, uint64_t serial)
-{
-    uint64_t number = serial >> CHUNK_BITS;
-    const struct object_chunk *c = number < o->flat_count ? o->flat[number] : NULL;
-
-    if (!c) return;
-    __builtin_prefetch(c);
-    __builtin_prefetch(&c->start[(serial & (CHUNK_OBJECTS - 1)) >> 8]);
-}
-static inline void objects_prefetch_object(const struct objects *o, uint64_t serial)
-{
-    uint64_t number = serial >> CHUNK_BITS, low = serial & (CHUNK_OBJECTS - 1);
-    const struct object_chunk *c = number < o->flat_count ? o->flat[number] : NULL;
-
-    if (c) __builtin_prefetch(&c->entries[c->is_sparse ? c->start[low >> 8] : low], 1);
-}
-
-/* Takes an object out. */
+/* Takes an object out. Pointers to others stay good. */
 static inline void objects_remove(struct objects *o, struct object_chunk *c, struct object *e)
 {
     e->weight = 0;
-    if (__builtin_expect(--c->live == 0, 0)) objects_drop(o, c);
+    if (__builtin_expect(--c->live == 0, 0) && !c->is_emptied) {
+        c->is_emptied = 1;
+        o->emptied[o->emptied_count++] = c;
+    }
 }
+/* Frees the chunks in which nothing lives any more; to be called now and then after objects_remove. Pointers to objects are no longer good. */
+void objects_drop_emptied(struct objects *o);
 
 /* Objects of LIVE records. Add: NULL when memory is short; `serial` must not be there. */
 struct live_object *objects_find_live(const struct objects *o, uint64_t serial);

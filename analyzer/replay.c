@@ -1,4 +1,7 @@
 #include "analyzer/replay.h"
+#include "analyzer/apply.h"
+#include "analyzer/progress.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +40,7 @@ void replay_release(struct replay *r)
     for (size_t i = 0; i < r->mark_count; i++) free(r->marks[i].name);
     free(r->marks);
     free(r->statistics.list);
+    feed_free(r->feed);
     heap_release(&r->heap);
     history_release(&r->history);
 }
@@ -54,13 +58,22 @@ static int note_mark(struct replay *r, const struct mpp_record *record)
     return 0;
 }
 
-/* What a record does to the heap, all kinds but those of a batch. Position and time are those behind it. */
+/* What a record does to the heap that is not among those of a batch. Position and time are those behind it. */
 static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_t next_serial)
 {
     struct heap *h = &r->heap;
     int error = 0;
 
     switch (record->kind) {
+    case MPP_FREE:
+        heap_free(h, record->serial);
+        break;
+    case MPP_FREE_SIZED:
+        error = heap_free_sized(h, record->serial, record->size_bytes);
+        break;
+    case MPP_SIZE:
+        error = heap_size(h, record->serial, record->size_bytes);
+        break;
     case MPP_RECLASS:
         error = heap_reclass(h, record->serial, record->id);
         break;
@@ -108,165 +121,85 @@ static int apply_rare(struct replay *r, const struct mpp_record *record, uint64_
     return error;
 }
 
-/* Looks at the next record of the open block with a copy of the decoder. Whether it stands after `time_ns`; if not, its block's time counts from now
- * on. */
-static int next_is_after(struct history *h, uint64_t time_ns)
+/* The batch at the front, in which r->at tells what is done already. 1, 0 at the log's end, or an error. */
+static int fetch(struct replay *r)
 {
-    struct mpp_decoder ahead = h->decoder;
-    struct mpp_record record;
+    struct history *h = &r->history;
 
-    if (mpp_decoder_next(&ahead, &record) != 1) return 0;
-    if ((ahead.time_ns > h->time_ns ? ahead.time_ns : h->time_ns) > time_ns) return 1;
-    if (h->decoder.time_ns > h->time_ns) h->time_ns = h->decoder.time_ns;
-    return 0;
-}
-
-enum stop { STOP_MOMENT = 1, STOP_BLOCK = 2, STOP_MALFORMED = 3, GO_ON = 4 };
-
-/* The common records go through in batches: decoded, their objects fetched into the cache step by step, then applied. */
-#define BATCH_RECORDS 64
-
-struct batch_record {
-    int kind;        /* ALLOC (of any weight), FREE, FREE_SIZED, SIZE or TIME */
-    uint32_t site;   /* ALLOC */
-    uint64_t serial; /* TIME: the time that stands from here on */
-    uint64_t number; /* ALLOC: weight; FREE_SIZED, SIZE: size_bytes */
-};
-
-struct batch {
-    struct batch_record records[BATCH_RECORDS];
-    size_t count;
-    struct mpp_record rare; /* one that ended the batch and is none of it; kind 0: none */
-};
-
-/* Fills the batch with up to `limit` records, none of them after `time_ns`. Why it ended: GO_ON when it is full or has met a rare record, another
- * stop or an error. */
-static int fill_batch(const struct replay *r, struct mpp_decoder *d, struct batch *b, uint64_t limit, uint64_t time_ns)
-{
-    uint64_t reached_ns = r->history.time_ns;
-    struct mpp_record record = {.kind = 0}; /* leftovers are copied */
-
-    b->count = 0;
-    b->rare.kind = 0;
-    if (limit > BATCH_RECORDS) limit = BATCH_RECORDS;
-    while (b->count < limit) {
-        const unsigned char *start = d->at;
-        struct batch_record *to = &b->records[b->count];
-        int got = mpp_decoder_next(d, &record);
-        if (__builtin_expect(got <= 0, 0)) return got == 0 ? STOP_BLOCK : got == MPP_ERR_MALFORMED ? STOP_MALFORMED : got;
-        to->kind = record.kind;
-        to->serial = record.serial;
-        switch (record.kind) {
-        case MPP_ALLOC:
-        case MPP_ALLOC_WEIGHTED:
-            to->site = record.site;
-            to->number = record.kind == MPP_ALLOC ? 1 : record.weight;
-            break;
-        case MPP_FREE:
-        case MPP_FREE_SIZED:
-        case MPP_SIZE:
-            to->number = record.size_bytes;
-            objects_prefetch_chunk(&r->heap.objects, record.serial);
-            break;
-        case MPP_TIME:
-            if (d->time_ns > time_ns && d->time_ns > reached_ns) {
-                d->at = start;
-                d->time_ns -= record.a;
-                return STOP_MOMENT;
-            }
-            if (d->time_ns > reached_ns) reached_ns = d->time_ns;
-            to->serial = reached_ns;
-            break;
-        default:
-            b->rare = record;
-            return GO_ON;
-        }
-        b->count++;
+    if (!r->feed) r->feed = feed_new(h->log->reader, r->threads);
+    if (!r->feed) return MPP_ERR_NO_MEMORY;
+    if (!r->batch) {
+        const struct batch *b = r->batch = feed_front(r->feed);
+        r->at = (struct batch_cursor){0};
+        if (b->end != BATCH_LOG_ENDS) progress_step("reading the log", b->block, mpp_reader_block_count(h->log->reader));
+        h->block = b->block;
+        h->next_serial = b->block_serial;
     }
-    return GO_ON;
+    if (r->batch->end == BATCH_FAILED) {
+        errno = r->batch->error_number; /* of another thread */
+        return r->batch->error;
+    }
+    return r->batch->end != BATCH_LOG_ENDS;
 }
 
-/* Applies the batch; position and time go on. 0 or an error. */
-static int apply_batch(struct replay *r, const struct batch *b)
+/* Leaves the batch, all of whose records are done; what was wrong behind them is told now. 0 or an error. */
+static int leave(struct replay *r)
 {
-    struct heap *heap = &r->heap;
-    uint64_t position = r->history.position, time_ns = r->history.time_ns;
+    const struct batch *b = r->batch;
     int error = 0;
 
-    for (size_t i = 0; i < b->count; i++) {
-        if (b->records[i].kind != MPP_ALLOC && b->records[i].kind != MPP_TIME) objects_prefetch_object(&heap->objects, b->records[i].serial);
-    }
-    for (size_t i = 0; i < b->count && !error; i++) {
-        const struct batch_record *a = &b->records[i];
-        position++;
-        r->record_counts[a->kind & 0xff]++;
-        switch (a->kind) {
-        case MPP_FREE:
-            heap_free(heap, a->serial);
-            continue;
-        case MPP_ALLOC:
-        case MPP_ALLOC_WEIGHTED:
-            error = heap_alloc(heap, a->serial, a->site, (uint32_t)a->number);
-            break;
-        case MPP_TIME:
-            time_ns = a->serial;
-            continue;
-        case MPP_SIZE:
-            error = heap_size(heap, a->serial, a->number);
-            break;
-        default:
-            error = heap_free_sized(heap, a->serial, a->number);
-            continue; /* one record: no peak between its SIZE and its FREE */
-        }
-        heap_note_peak(heap, position, time_ns);
-    }
-    r->history.position = position;
-    r->history.time_ns = time_ns;
+    if (b->end == BATCH_MALFORMED) error = log_report_damage(r->history.log, b->block, MPP_DAMAGE_RECORD);
+    if (b->end == BATCH_DAMAGED) error = log_report_damage(r->history.log, b->block, b->damage);
+    r->history.next_serial = b->next_serial;
+    r->batch = NULL;
+    feed_next(r->feed);
     return error;
 }
 
-/* The open block up to `m`. An error, or why it stopped. */
-static int run_block(struct replay *r, struct moment m)
+/* Records of the batch, the rare one behind them too. */
+static uint32_t records_of(const struct batch *b)
+{
+    return b->record_count + (b->end == BATCH_RARE);
+}
+
+/* The batch's records that are still to do, up to `m`. 1 when all are done, 0 where `m` is within them, or an error. */
+static int run_batch(struct replay *r, struct moment m)
 {
     struct history *h = &r->history;
-    struct mpp_decoder d = h->decoder; /* a copy, which can live in registers */
-    struct batch b;
-    int stop = GO_ON;
+    const struct batch *b = r->batch;
+    struct batch_cursor *at = &r->at;
+    uint32_t end = records_of(b);
 
-    while (stop == GO_ON) {
-        if (h->position >= m.position) {
-            stop = STOP_MOMENT;
-            break;
-        }
-        stop = fill_batch(r, &d, &b, m.position - h->position, m.time_ns);
-        int error = apply_batch(r, &b);
-        if (error) return error;
-        if (!b.rare.kind) continue;
-        h->position++;
-        r->record_counts[b.rare.kind & 0xff]++;
-        error = apply_rare(r, &b.rare, d.next_serial);
-        if (error) return error;
+    if (m.position - h->position < end - at->record) end = at->record + (uint32_t)(m.position - h->position);
+    for (uint32_t i = at->time; m.time_ns != UINT64_MAX && i < b->time_count && b->times[i].at < end; i++) {
+        if (b->times[i].time_ns > m.time_ns) end = b->times[i].at;
     }
-    h->decoder = d;
-    return stop;
+    uint32_t common = end < b->record_count ? end : b->record_count;
+    int error = at->record < common ? apply_batch(&r->heap, b, at, common, r->record_counts, &h->position, &h->time_ns) : 0;
+    if (error) return error;
+    if (end > b->record_count && at->record == b->record_count) {
+        h->position++;
+        at->record++;
+        if (at->time < b->time_count) h->time_ns = b->times[b->time_count - 1].time_ns;
+        r->record_counts[b->rare.kind & 0xff]++;
+        error = apply_rare(r, &b->rare, b->next_serial);
+    }
+    return error ? error : at->record == records_of(b);
 }
 
 int replay_run(struct replay *r, struct moment m)
 {
-    struct history *h = &r->history;
-
     if (replay_is_past(r, m)) return 0;
-    while (h->position < m.position) {
-        if (!h->in_block) {
-            int opened = history_open_block(h);
-            if (opened <= 0) return opened;
+    while (r->history.position < m.position) {
+        int got = fetch(r);
+        if (got <= 0) return got;
+        if (r->at.record < records_of(r->batch)) {
+            got = run_batch(r, m);
+            if (got <= 0) return got;
+        } else {
+            int error = leave(r);
+            if (error) return error;
         }
-        if (next_is_after(h, m.time_ns)) return 0;
-        int stopped = run_block(r, m);
-        if (stopped < 0) return stopped;
-        if (stopped == STOP_MOMENT) return 0;
-        int error = history_close_block(h, stopped == STOP_MALFORMED);
-        if (error) return error;
     }
     return 0;
 }
@@ -278,12 +211,17 @@ int replay_is_past(const struct replay *r, struct moment m)
 
 int replay_finish(struct replay *r, uint64_t *record_count)
 {
-    struct mpp_record record;
     int got;
 
-    while ((got = history_next(&r->history, &record)) == 1) {
-        if (!is_definition(record.kind) || r->definitions_complete) continue;
-        int error = definitions_apply(r->heap.definitions, &record, FROM_EVENTS);
+    while ((got = fetch(r)) == 1) {
+        const struct batch *b = r->batch;
+        int error = 0;
+        r->history.position += records_of(b) - r->at.record;
+        if (b->end == BATCH_RARE && r->at.record < records_of(b) && is_definition(b->rare.kind) && !r->definitions_complete) {
+            error = definitions_apply(r->heap.definitions, &b->rare, FROM_EVENTS);
+        }
+        if (b->time_count) r->history.time_ns = b->times[b->time_count - 1].time_ns;
+        if (!error) error = leave(r);
         if (error) return error;
     }
     *record_count = r->history.position;
@@ -292,7 +230,7 @@ int replay_finish(struct replay *r, uint64_t *record_count)
 
 uint64_t replay_next_serial(const struct replay *r)
 {
-    return r->history.in_block && r->history.decoder.next_serial > r->history.next_serial ? r->history.decoder.next_serial : r->history.next_serial;
+    return r->batch ? r->batch->first_serial + r->at.alloc : r->history.next_serial;
 }
 
 uint64_t replay_wall_ns(const struct replay *r, uint64_t time_ns)

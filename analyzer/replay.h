@@ -2,6 +2,8 @@
 #ifndef MPP_REPLAY_H
 #define MPP_REPLAY_H
 
+#include "analyzer/apply.h"
+#include "analyzer/feed.h"
 #include "analyzer/heap.h"
 #include "analyzer/history.h"
 
@@ -20,8 +22,12 @@ struct replay_mark {
 };
 
 struct replay {
-    struct history history;
+    struct history history; /* position, time_ns, and of the open block: block, next_serial */
     struct heap heap;
+    enum feed_threads threads; /* may be set before the first replay_run */
+    struct feed *feed;
+    const struct batch *batch; /* the one that is being applied; NULL: the next has not been fetched */
+    struct batch_cursor at;
     /* What passed by so far. */
     uint64_t record_counts[256]; /* by kind; FREEs and ALLOCs too */
     uint64_t gc_count;           /* of the last GC_END */

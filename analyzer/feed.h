@@ -1,0 +1,22 @@
+/* The history of a log as a row of batches: blocks read, checked, decompressed and parsed ahead, by a thread of its own where there is a core for
+ * it. The feed changes nothing but itself: what it finds damaged or failed stands in the batches, in the order of the log, so that the outcome is
+ * the same with and without the thread. */
+#ifndef MPP_FEED_H
+#define MPP_FEED_H
+
+#include "analyzer/batch.h"
+
+struct feed; /* opaque */
+
+enum feed_threads { FEED_AUTO, FEED_ALONE, FEED_AHEAD };
+
+/* The feed of the history from its start. `threads`: AUTO takes what suits the machine and the log. NULL when memory is short. */
+struct feed *feed_new(const struct mpp_reader *reader, enum feed_threads threads);
+void feed_free(struct feed *f); /* NULL is fine */
+
+/* The batch at the front: the same until feed_next. After one that ends with BATCH_LOG_ENDS or BATCH_FAILED there is none. */
+const struct batch *feed_front(struct feed *f);
+/* Gives the front back. */
+void feed_next(struct feed *f);
+
+#endif
