@@ -139,8 +139,8 @@ module MppRecorder
       raise Failure, "the control socket of process #{pid} is another's"
     end
 
-    # A wake-up gets lost now and then: once in some thousands of requests, in a program that forks all the time. So one who gets no
-    # answer asks for attention again, more and more seldom: an empty connection makes the kernel send another signal.
+    # A wake-up gets lost now and then: once in some thousands of requests, in a program that calls `system` all the time. So one who gets
+    # no answer asks for attention again, more and more seldom: an empty connection makes the kernel send another signal.
     def read_line(socket, pid, timeout)
       line = +""
       deadline = now + timeout
