@@ -160,6 +160,12 @@ fuzz: ## run each fuzz target for FUZZ_S seconds (60) with libFuzzer; ONLY=TARGE
 	@$(SUBMAKE) BUILD=$(FUZZBUILD) CC=clang SAN=fuzzer-no-link,address,undefined CPPFLAGS=-DMPP_LIBFUZZER $(FUZZ_TARGETS:%=$(FUZZBUILD)/tests/fuzz/%)
 	@set -e; for t in $(if $(ONLY),$(filter %$(ONLY),$(FUZZ_TARGETS)),$(FUZZ_TARGETS)); do tests/fuzz/run.sh $(FUZZBUILD) $$t $(FUZZ_S); done
 
+SOAK_S ?= 600
+soak: ## a Puma cluster under load for SOAK_S seconds (600) at full rate and as long at 1 %, workers being killed; WORKERS=4
+	@$(call need,build demo)
+	@$(SUBMAKE) all
+	@set -e; n=1; for rate in 1 0.01; do MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/soak/soak.rb --seconds $(SOAK_S) --rate $$rate --seed $$n; n=$$((n + 1)); done
+
 demo: ## record a leaky program, find its leak
 	@$(call need,build demo)
 	@$(SUBMAKE) all
@@ -262,7 +268,7 @@ help: ## this list
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/%.d) $(BUILD)/tests/fuzz/fuzz.d $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
-.PHONY: all recorder tools unit unit-build deps deps-bench deps-fuzz fuzz test suite suite-recorder test-ruby33 test-ruby34 demo bench check check-format check-headers check-layers \
+.PHONY: all recorder tools unit unit-build deps deps-bench deps-fuzz fuzz test suite suite-recorder test-ruby33 test-ruby34 soak demo bench check check-format check-headers check-layers \
 	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
