@@ -8,7 +8,7 @@
 # Groups: build test check demo fuzz bench rubies. Without one: build test check demo.
 #
 # To add a dependency, add a line to the table: group, Debian package, and how to see that it is there, whoever installed it:
-# cmd:NAME a program, pc:NAME a module of pkg-config, h:NAME a C header, san:LIST a working -fsanitize=LIST,
+# cmd:NAME a program, pc:NAME a module of pkg-config, h:NAME a C header, fuzzer:CC a compiler with libFuzzer,
 # gem:NAME a library of the ruby in use, rubyh:ruby.h the headers of that ruby.
 set -u
 
@@ -46,6 +46,7 @@ check clang-tidy             cmd:clang-tidy
 demo  puma                   cmd:puma
 demo  ruby-rack              gem:rack
 fuzz  clang                  cmd:clang
+fuzz  libclang-rt-dev        fuzzer:clang
 bench heaptrack              cmd:heaptrack
 bench ruby-stackprof         gem:stackprof
 bench ruby-memory-profiler   gem:memory_profiler
@@ -62,6 +63,7 @@ present() { # one probe of the table
     cmd:ruby) command -v "${RUBY%% *}" ;;
     cmd:*) command -v "${1#cmd:}" ;;
     pc:*) pkg-config --exists "${1#pc:}" ;;
+    fuzzer:*) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | ${1#fuzzer:} -fsanitize=fuzzer -x c - -o /dev/null ;;
     h:*) printf '#include <%s>\n' "${1#h:}" | $CC -E -x c - ;;
     rubyh:*) $RUBY -rrbconfig -e 'exit File.exist?(File.join(RbConfig::CONFIG["rubyhdrdir"], ARGV[0]))' "${1#rubyh:}" ;;
     gem:*) $RUBY -e 'begin; gem ARGV[0]; rescue LoadError; require ARGV[0]; end' "${1#gem:}" ;;
