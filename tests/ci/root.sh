@@ -104,7 +104,9 @@ enter() {
         unset ROOT TREE DIRECTORY
         export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
         unset GEM_HOME GEM_PATH RUBYOPT RUBYLIB BUNDLE_GEMFILE LD_PRELOAD TMPDIR
-        exec chroot "$root" /bin/sh -c "cd \"\$0\" && exec \"\$@\"" "$directory" "$@"
+        # Not exec: this shell is the process 1 of the namespace, which reaps what daemons leave.
+        chroot "$root" /bin/sh -c "cd \"\$0\" && exec \"\$@\"" "$directory" "$@"
+        exit
     ' bash "${@:3}"
 }
 
