@@ -35,6 +35,7 @@ static unsigned take_byte(struct description *d)
 }
 
 #define HALF_BYTES 4096u
+#define ROW_BLOCKS 150 /* so many chunks of objects that the analyzer begins to compact them */
 
 /* A log that is being assembled. */
 struct assembly {
@@ -166,23 +167,9 @@ static void fill_half(struct assembly *a, const struct mpp_block_header *h, cons
     if (tweak & 16) at[value % (MPP_HALF_HEADER_BYTES + bytes)] ^= (uint8_t)(value >> 8);
 }
 
-static void append_part(struct assembly *a, struct description *d)
+/* One block, half, or row of plain bytes. */
+static void put_block(struct assembly *a, unsigned kind, const uint8_t *payload, size_t bytes, unsigned tweak, uint64_t value)
 {
-    unsigned kind = take_byte(d), tweak = take_byte(d) & 31;
-    size_t length = take_byte(d);
-    uint64_t value = 0;
-
-    length |= (size_t)take_byte(d) << 8;
-    for (unsigned i = 0; tweak && i < 8; i++) value |= (uint64_t)take_byte(d) << (8 * i);
-    if (length > (size_t)(d->end - d->at)) length = (size_t)(d->end - d->at);
-    uint8_t *payload = NULL;
-    size_t times = kind & 0x80 ? 256 : 1, bytes = length * times;
-    if (bytes > (1u << 20)) bytes = length;
-    payload = malloc(bytes ? bytes : 1); /* of its exact length, lest reading beyond it goes unseen */
-    if (!payload) abort();
-    for (size_t i = 0; i < bytes; i++) payload[i] = d->at[i % length];
-    d->at += length;
-
     struct mpp_block_header h = {.kind = kind & 15};
     int is_half = h.kind == 15;
     if (is_half) h.kind = MPP_BLOCK_EVENTS;
@@ -211,6 +198,27 @@ static void append_part(struct assembly *a, struct description *d)
         a->next_serial += h.alloc_count;
         if (h.last_time_ns > a->time_ns && h.last_time_ns <= MPP_MAX_TIME_NS) a->time_ns = h.last_time_ns;
     }
+}
+
+static void append_part(struct assembly *a, struct description *d)
+{
+    unsigned kind = take_byte(d), tweak = take_byte(d) & 31;
+    size_t length = take_byte(d);
+    uint64_t value = 0;
+
+    length |= (size_t)take_byte(d) << 8;
+    for (unsigned i = 0; tweak && i < 8; i++) value |= (uint64_t)take_byte(d) << (8 * i);
+    if (length > (size_t)(d->end - d->at)) length = (size_t)(d->end - d->at);
+    uint8_t *payload = NULL;
+    size_t times = (kind & 0xC0) == 0x80 ? 256 : 1, bytes = length * times;
+    if (bytes > (1u << 20)) bytes = length;
+    payload = malloc(bytes ? bytes : 1); /* of its exact length, lest reading beyond it goes unseen */
+    if (!payload) abort();
+    for (size_t i = 0; i < bytes; i++) payload[i] = d->at[i % length];
+    d->at += length;
+
+    int is_row = (kind & 0xC0) == 0xC0 && (kind & 15) == MPP_BLOCK_EVENTS;
+    for (int i = 0; i < (is_row ? ROW_BLOCKS : 1); i++) put_block(a, kind, payload, bytes, tweak, value);
     free(payload);
 }
 

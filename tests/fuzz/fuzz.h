@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  *   byte 1      fork_serial
  *   parts       until the input ends: kind, tweak, two bytes of length, so many bytes of payload (as far as there are some)
  *     kind      low 4 bits: the block's kind (0: plain bytes between blocks; 15: a journal half); 10: compressed; 20: the sequence jumps by one; 40:
- *               first_serial jumps by 2^14; 80: the payload stands 256 times
+ *               first_serial jumps by 2^14; 80: the payload stands 256 times; C0: 150 such blocks, each 2^14 serials behind the one before
  *     tweak     0: none; else field (low 5 bits: 1 to 15 before the checksums are made, 16 to 31 the same fields after them) set to the 8 bytes that
  *               the payload begins with, which are no payload then
  */

@@ -117,7 +117,7 @@ FUZZ_TARGET(replay)
         FUZZ_CHECK(log.end_time_ns <= UINT64_MAX >> 1);
         int error = replay_in_steps(&log, stops, &count, &record_count);
         FUZZ_CHECK(error == 0 || error == MPP_ERR_OVERFLOW);
-        for (size_t i = 0; i < count; i += 1 + size % 5) {
+        for (size_t i = 0; i < count; i += 3 + size % 7) {
             check_again(&log, (struct moment){.position = stops[i].position, .time_ns = UINT64_MAX}, &stops[i]);
         }
         if (!error) check_end_and_peak(&log, record_count);

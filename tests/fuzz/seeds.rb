@@ -39,7 +39,8 @@ put("log", "lies", log(5, part(1, definitions + life, 4, 1 << 25), part(1, life,
 put("log", "proc-times", log(1, part(1, definitions), part(3, proc, 7, 1 << 63), part(3, proc)))
 put("log", "weights", log(1, part(1, weights)))
 put("log", "empty", log(0))
-put("log", "many", log(1, part(1, definitions), part(0x91, life), part(0xD1, B.alloc(1) + B.record(1, 1))))
+put("log", "many", log(1, part(1, definitions), part(0x91, life), part(0xC1, B.alloc(1) * 3 + B.record(1, 1) + B.free(1) + B.free(-32_000 * 8)),
+                     part(1, B.alloc(1)), part(0xD1, B.alloc(2)), part(1, B.free(-(1 << 14) * 20) + B.record(4, [-(1 << 14) * 30], 9))))
 put("log", "plain", MppOracle::LogBuilder.new.events(1, 1, 0, definitions + life).tap { |l|
   l.halves = [B.half(2, 5, 1010, life), B.half(1, 1, 0, life)]
 }.bytes)
