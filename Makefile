@@ -72,7 +72,7 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libmppanalyzer.a $(BUILD
 # its own malloc, which fails on demand; private, lest the flags of all else change
 $(BUILD)/tests/unit/test_no_memory: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=ZSTD_createCCtx,--wrap=ZSTD_createDCtx
 $(BUILD)/tests/unit/test_no_memory_reports: private MPP_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=realpath \
-	-Wl,--wrap=asprintf,--wrap=vasprintf,--wrap=ZSTD_createDCtx
+	-Wl,--wrap=asprintf,--wrap=vasprintf,--wrap=aligned_alloc,--wrap=ZSTD_createDCtx
 
 # those of the recorder's rooms that know no Ruby
 RECORDER_PLAIN := $(patsubst %,$(BUILD)/recorder/ext/mpp_recorder/%.o,slots idmap identities stacks journal log_file bus_guard)

@@ -6,22 +6,23 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
 
-static int countdown; /* 0: none fails; n: the nth from here on */
-static int fail_all;  /* and all behind it */
-static unsigned failed_count;
+/* Atomic: a replay reads ahead in a thread of its own. */
+static _Atomic int countdown; /* 0: none fails; n: the nth from here on */
+static int fail_all;          /* and all behind it */
+static _Atomic unsigned failed_count;
 
 static int fails(void)
 {
-    if (countdown == 0) return 0;
-    if (countdown > 1) {
-        countdown--;
-        return 0;
+    int now = countdown;
+
+    while (now > (fail_all ? 1 : 0) && !atomic_compare_exchange_weak(&countdown, &now, now - 1)) {
     }
-    if (!fail_all) countdown = 0;
+    if (now != 1) return 0;
     failed_count++;
     return 1;
 }
@@ -31,7 +32,9 @@ void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *p, size_t bytes);
 char *__real_strdup(const char *text);
 char *__real_realpath(const char *path, char *resolved);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
 ZSTD_DCtx *__real_ZSTD_createDCtx(void);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *p, size_t bytes);
@@ -59,6 +62,13 @@ void *__wrap_calloc(size_t count, size_t bytes)
 void *__wrap_realloc(void *p, size_t bytes)
 {
     if (!fails()) return __real_realloc(p, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    if (!fails()) return __real_aligned_alloc(alignment, bytes);
     errno = ENOMEM;
     return NULL;
 }
