@@ -1,9 +1,23 @@
 # One measurement: runs one workload under one way of watching it, prints JSON.
 #   ruby workload.rb MODE WORKLOAD      (driven by record.rb)
+# Without such a way of watching here, it prints {"missing": why}.
 require "json"
 
 mode, work = ARGV
 BUILD = ENV.fetch("MPP_BUILD") { File.expand_path("../../build", __dir__) }
+
+# A peer from RubyGems, which `record.rb --install` put into a directory of the benchmark's own.
+def peer(name)
+  Gem.paths = { "GEM_HOME" => File.join(BUILD, "bench/gems", RbConfig::CONFIG["ruby_version"]), "GEM_PATH" => Gem.path.join(":") }
+  require name
+rescue LoadError
+  missing "not installed"
+end
+
+def missing(why)
+  puts JSON.generate(missing: why)
+  exit
+end
 
 job =
   case work
@@ -33,7 +47,7 @@ log = "/tmp/mpp-bench-#{Process.pid}.mpp"
 case mode
 when "none" then nil
 when "noop", "frames"
-  require File.join(BUILD, "bench/floor/floor")
+  require File.join(BUILD, "bench/floor", RbConfig::CONFIG["ruby_version"], "floor")
   Floor.start(mode.to_sym)
 when "mpp", "mpp1pct"
   require_relative "../../recorder/lib/mpp_recorder"
@@ -42,11 +56,36 @@ when "objspace"
   require "objspace"
   ObjectSpace.trace_object_allocations_start
 when "stackprof"
-  require "stackprof"
+  peer "stackprof"
   StackProf.start(mode: :object, interval: 1, raw: true)
 when "memory_profiler"
-  require "memory_profiler"
+  peer "memory_profiler"
   MemoryProfiler.start
+when "allocation_tracer" # counts by path and line, no stacks
+  peer "allocation_tracer"
+  ObjectSpace::AllocationTracer.setup(%i[path line class])
+  ObjectSpace::AllocationTracer.start
+when "memprofiler_pprof", "memprofiler_1pct"
+  peer "ruby_memprofiler_pprof"
+  $collector = MemprofilerPprof::Collector.new(sample_rate: mode == "memprofiler_pprof" ? 1.0 : 0.01, max_heap_samples: 10_000_000)
+  $collector.start!
+when "vernier" # what is retained; it sees births and deaths of all
+  peer "vernier"
+  missing "needs Ruby 3.2" if Vernier::VERSION.start_with?("0.")
+  $collector = Vernier::Collector.new(:retained)
+  $collector.start
+when "datadog" # samples as its budget allows; its uploads go nowhere
+  peer "datadog"
+  Datadog.logger.level = 4
+  Datadog.configure do |c|
+    c.profiling.enabled = c.profiling.allocation_enabled = true
+    c.profiling.advanced.experimental_heap_enabled = true
+    c.tracing.enabled = c.remote.enabled = c.telemetry.enabled = false
+    c.agent.host = "127.0.0.1"
+    c.agent.port = 9
+  end
+  sleep 0.2
+  missing "does not start" unless Thread.list.any? { |t| t.name.to_s.start_with?("Datadog::Profiling") }
 else abort "unknown mode #{mode.inspect}"
 end
 
