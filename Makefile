@@ -124,6 +124,7 @@ deps-fuzz: ## install clang, for `make fuzz`
 	@tests/ci/deps.sh build fuzz
 deps-bench: ## install what the benchmarks compare with
 	@tests/ci/deps.sh build bench
+	@$(RUBY) tests/bench/record.rb --install --rounds 0
 
 # ---- tests. The work is done by a second make, since a ruby that was missing is known only to it.
 SANBUILD := $(BUILD)/san-address-undefined

@@ -33,6 +33,8 @@ if options[:install]
   end
 end
 
+exit if options[:rounds].zero?
+
 floor = File.join(build, "bench/floor", RbConfig::CONFIG["ruby_version"])
 FileUtils.mkdir_p(floor)
 unless File.exist?(File.join(floor, "floor.so"))
