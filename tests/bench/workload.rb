@@ -46,7 +46,7 @@ job.call # warm
 log = "/tmp/mpp-bench-#{Process.pid}.mpp"
 case mode
 when "none" then nil
-when "noop", "frames"
+when "births", "noop", "frames"
   require File.join(BUILD, "bench/floor", RbConfig::CONFIG["ruby_version"], "floor")
   Floor.start(mode.to_sym)
 when "mpp", "mpp1pct"
