@@ -172,6 +172,15 @@ demo: ## record a leaky program, find its leak
 	@$(SUBMAKE) all
 	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) fixtures/demo.rb
 
+# The parts of a hook's work, each beside what it was chosen over (docs/DECISIONS.md), on the backtraces of LOG.
+HOTPATH := recorder/ext/mpp_recorder
+LOG ?= $(BUILD)/demo/app.mpp
+$(BUILD)/bench/hotpath: tests/bench/hotpath.c $(HOTPATH)/slots.c $(HOTPATH)/stacks.c $(HOTPATH)/journal.c $(BUILD)/libmppformats.a
+	@mkdir -p $(@D)
+	$(CC) -O2 -D_GNU_SOURCE -Iformats -I$(HOTPATH) -o $@ $^ -lxxhash -lzstd
+bench-hotpath: $(BUILD)/bench/hotpath ## the parts of a hook's work beside their alternatives, on the backtraces of LOG=app.mpp (the demo's)
+	@$< $(LOG)
+
 bench: ## the benchmarks: recorder, then replay (minutes)
 	@$(call need,build bench)
 	@$(SUBMAKE) all tools
@@ -269,7 +278,7 @@ help: ## this list
 	@echo "           WERROR= (empty: warnings are no errors)  ONLY=  VERBOSE=  MPP_TEST_TIMEOUT=120  V=1 (show commands)"
 
 -include $(patsubst %.o,%.d,$(FORMATS_OBJ) $(ANALYZER_OBJ) $(BUILD)/analyzer/main.o) $(UNIT:%=%.d) $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/%.d) $(BUILD)/tests/fuzz/fuzz.d $(TOOLS:%=%.d) $(RECORDER_PLAIN:%.o=%.d)
-.PHONY: all recorder tools unit unit-build deps deps-bench deps-fuzz fuzz test suite suite-recorder test-ruby33 test-ruby34 soak demo bench check check-format check-headers check-layers \
+.PHONY: bench-hotpath all recorder tools unit unit-build deps deps-bench deps-fuzz fuzz test suite suite-recorder test-ruby33 test-ruby34 soak demo bench check check-format check-headers check-layers \
 	check-lengths check-tidy format install install-files uninstall gem coverage clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
