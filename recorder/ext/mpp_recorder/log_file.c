@@ -144,6 +144,21 @@ static int reserve(struct mpp_log_file *lf, size_t bytes)
     return 0;
 }
 
+/* Private memory again, with what of it has just been written into the file. 0 or errno. */
+static int read_back(struct mpp_log_file *lf, const struct mpp_journal_memory *m)
+{
+    struct mpp_journal_memory memory = *m;
+
+    if (mpp_journal_memory_after_fork(&memory)) return errno;
+    for (size_t at = m->header_bytes; at < m->bytes;) {
+        ssize_t n = pread(lf->fd, m->base + at, m->bytes - at, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return n ? errno : EIO;
+        at += (size_t)n;
+    }
+    return 0;
+}
+
 static int into_file(struct mpp_log_file *lf, const struct mpp_journal_memory *m)
 {
     int error = reserve(lf, m->bytes);
@@ -151,8 +166,9 @@ static int into_file(struct mpp_log_file *lf, const struct mpp_journal_memory *m
     if (error) return error;
     if (write_at(lf, m->base + m->header_bytes, m->bytes - m->header_bytes, m->header_bytes)) return errno;
     lf->mapped = mmap(m->base, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, lf->fd, 0) != MAP_FAILED;
+    /* Where the file system itself refuses (FUSE, 9p), Linux before 6.12 has taken away by then what was mapped there. */
+    if (!lf->mapped) return read_back(lf, m);
     /* A child must not write into this process's log; it gets memory of its own (mpp_journal_memory_after_fork). */
-    if (!lf->mapped) return 0;
     madvise(m->base, m->bytes, MADV_DONTFORK);
     mpp_bus_guard_set(m->base, m->bytes);
     return 0;

@@ -13,6 +13,8 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t
     static mmap_function *next;
 
     if (fd >= 0 && flags & MAP_SHARED && protection & PROT_WRITE) {
+        /* What was mapped there is gone, as with Linux before 6.12 when the file system's own mmap refuses. */
+        if (flags & MAP_FIXED) mprotect(address, bytes, PROT_NONE);
         errno = ENODEV;
         return MAP_FAILED;
     }
