@@ -314,6 +314,32 @@ class RecorderPressureTest < Minitest::Test
     assert_equal 3000, oracle.top(at: "end", by: "class", limit: 0)["rows"].find { |row| row["name"] == "Before" }["allocated_objects"]
   end
 
+  # What a compaction moves onto the slots of those whose deaths are still to be written costs none of these.
+  def test_slow_disk_and_compaction
+    slow = path("slow")
+    env = { "LD_PRELOAD" => RecorderRuns.shim("slow_write"), "SLOW_WRITE_MS" => "100", "SLOW_WRITE_WHILE" => slow }
+    run = program!(<<~RUBY, env: env)
+      Before = Class.new
+      MppRecorder.start(path: LOG, journal_bytes: 131_072)
+      before = Array.new(60_000) { Before.new }
+      MppRecorder.flush
+      File.write(#{slow.inspect}, "")
+      until MppRecorder.stats[:dropped_allocs] > 1000 do 1000.times { Object.new } end
+      before.select!.with_index { |_, i| i % 10 == 9 && i > 30_000 }
+      GC.start
+      pending = MppRecorder.stats[:pending_frees]
+      GC.compact
+      File.unlink(#{slow.inspect})
+      5.times { MppRecorder.flush; GC.start }
+      MppRecorder.mark("end")
+      p [pending, MppRecorder.stats[:pending_frees], ObjectSpace.each_object(Before).count]
+    RUBY
+    pending, after, count = JSON.parse(run.out)
+    assert_operator pending, :>, 10_000, "the disk was not slow enough to test anything"
+    assert_equal [0, count], [after, live(at: "mark:end").fetch("Before", [0])[0]]
+    sound
+  end
+
   def test_max_tracked_objects
     run = program!(<<~RUBY)
       First, Later = Class.new, Class.new

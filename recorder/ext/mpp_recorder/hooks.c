@@ -2,6 +2,7 @@
 #include "recorder.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Ruby's type numbers are those of the format (fixed there as 3.1 has them; the same through 4.1-dev). */
 static inline unsigned type_of(VALUE object)
@@ -93,19 +94,61 @@ int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t s
     return 0;
 }
 
+static void keep_for_later(uint64_t serial)
+{
+    struct mpp_homeless_frees *h = &mpp_recorder.homeless_frees;
+
+    if (h->count == h->capacity) {
+        size_t capacity = h->capacity ? h->capacity * 2 : 256;
+        uint64_t *serials = realloc(h->serials, capacity * sizeof *serials);
+        if (!serials) {
+            mpp_recorder.gap_wanted = 1;
+            return;
+        }
+        h->serials = serials;
+        h->capacity = capacity;
+    }
+    h->serials[h->count++] = serial;
+    mpp_recorder.counts.pending_frees++;
+}
+
 void mpp_write_gone(const struct mpp_slot *slot)
 {
-    if (!(slot->word & MPP_SLOT_SERIAL)) return;
-    mpp_recorder.counts.implied_frees++;
-    (void)put_free(slot->word & MPP_SLOT_SERIAL, slot, UINT64_MAX);
+    uint64_t serial = slot->word & MPP_SLOT_SERIAL;
+
+    if (!serial) return;
+    if (slot->word & MPP_SLOT_PENDING_FREE)
+        mpp_recorder.counts.pending_frees--;
+    else
+        mpp_recorder.counts.implied_frees++;
+    if (put_free(serial, slot, UINT64_MAX)) keep_for_later(serial);
+}
+
+int mpp_is_held_up(void)
+{
+    const struct mpp_recorder *r = &mpp_recorder;
+    const uint64_t *drops = r->counts.unreported_drops;
+
+    return r->gap_wanted || r->counts.pending_frees || drops[1] || drops[2] || drops[3];
 }
 
 void mpp_write_held_up(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
+    struct mpp_homeless_frees *homeless = &r->homeless_frees;
 
     write_drops();
+    if (r->gap_wanted) {
+        unsigned char *p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT);
+        if (!p) return;
+        mpp_journal_commit(j, mpp_encode_1(p, MPP_GAP, MPP_GAP_FREES_LOST));
+        r->gap_wanted = 0;
+    }
+    for (; homeless->count; homeless->count--, r->counts.pending_frees--) {
+        if (!mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_NO_WAIT)) return;
+        if (put_free(homeless->serials[homeless->count - 1], &(struct mpp_slot){0}, UINT64_MAX)) return;
+    }
     for (size_t t = 0; t < r->slots.capacity && r->counts.pending_frees; t++) {
         struct mpp_slot_page *page = r->slots.table[t];
         struct mpp_slot *slot;
@@ -333,8 +376,7 @@ static void gc_ends(void)
     /* FREEOBJ comes before the statistics count it, so ours may be ahead, never behind. */
     if (rb_gc_stat(symbol_total_freed) - r->total_freed_at_start > r->counts.freeobj_calls + r->lost_frees_known) r->audit_wanted = 1;
     mpp_compat_job_trigger(r->job);
-    if (r->counts.pending_frees || r->counts.unreported_drops[1] || r->counts.unreported_drops[2] || r->counts.unreported_drops[3])
-        mpp_write_held_up();
+    if (mpp_is_held_up()) mpp_write_held_up();
     tick();
     p = mpp_journal_room(j, 512, MPP_HOOK_WAIT);
     if (!p) return;

@@ -98,6 +98,7 @@ static uint64_t memory_of_tables(void)
         const struct mpp_identity_table *t = &r->identities[kind];
         bytes += t->capacity * sizeof *t->list + t->map.capacity * (sizeof *t->map.keys + sizeof *t->map.ids);
     }
+    bytes += r->homeless_frees.capacity * sizeof *r->homeless_frees.serials;
     return bytes + 2 * r->memory.half_bytes; /* about what the writer holds */
 }
 
@@ -176,6 +177,8 @@ static void release_tables(struct mpp_recorder *r)
 {
     mpp_capture_release();
     mpp_slots_release(&r->slots);
+    free(r->homeless_frees.serials);
+    r->homeless_frees = (struct mpp_homeless_frees){0};
     mpp_stacks_release(&r->stacks);
     mpp_strings_release(&r->strings);
     for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) mpp_identity_table_release(&r->identities[kind]);
@@ -269,7 +272,7 @@ static void write_held_up_patiently(struct mpp_recorder *r)
 {
     for (int tries = 0; tries < 100; tries++) {
         mpp_write_held_up();
-        if (!r->counts.pending_frees && !r->counts.unreported_drops[1] && !r->counts.unreported_drops[2] && !r->counts.unreported_drops[3]) return;
+        if (!mpp_is_held_up()) return;
         if (!mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT)) return;
     }
 }

@@ -47,7 +47,13 @@ struct mpp_options {
 struct mpp_counts {
     uint64_t recorded_allocs, dropped_allocs, recorded_frees, implied_frees, freeobj_calls, newobj_calls, audited_frees;
     uint64_t unreported_drops[4]; /* by enum mpp_drop_reason: not yet in a DROP record */
-    uint64_t pending_frees;       /* slots with MPP_SLOT_PENDING_FREE */
+    uint64_t pending_frees;       /* slots with MPP_SLOT_PENDING_FREE, and homeless frees */
+};
+
+/* Deaths that found no room, and whose slots have become others' since. */
+struct mpp_homeless_frees {
+    uint64_t *serials;
+    size_t count, capacity;
 };
 
 struct mpp_recorder {
@@ -65,6 +71,8 @@ struct mpp_recorder {
     struct mpp_strings strings;
     struct mpp_identity_table identities[MPP_IDENTITY_KINDS];
     struct mpp_counts counts;
+    struct mpp_homeless_frees homeless_frees;
+    int gap_wanted; /* a free was lost for want of memory: what lives is unknown */
 
     uint64_t skip;   /* allocations not to be sampled before the next one (period > 1) */
     uint64_t random; /* state of the sampling */
@@ -101,6 +109,7 @@ int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t s
 void mpp_write_gone(const struct mpp_slot *slot);
 /* Writes what back-pressure held up: DROP records and pending frees. */
 void mpp_write_held_up(void);
+int mpp_is_held_up(void); /* whether there is any of it */
 
 /* ---- capture.c ---- */
 int mpp_capture_init(uint32_t max_depth);
