@@ -338,6 +338,39 @@ class RecorderForkTest < Minitest::Test
     sound(path("logs.old/app.mpp"))
   end
 
+  # The same when the child finds it out in the midst of its work, and lives on for long.
+  def test_no_log_for_a_child_that_fills_its_journal
+    FileUtils.mkdir(path("logs"))
+    run = program(<<~RUBY)
+      directory = File.join(File.dirname(LOG), "logs")
+      MppRecorder.start(path: File.join(directory, "app.mpp"))
+      File.rename(directory, directory + ".old")
+      pid = fork do
+        500_000.times { Object.new }
+        GC.start
+        p MppRecorder.running?
+        exit 3
+      end
+      Process.wait(pid)
+      p $?.exitstatus
+    RUBY
+    assert_equal [0, "false\n3\n"], [run.status.exitstatus, run.out], run.err
+    assert_match(/\Ampp_recorder: no log for the forked process \d+ beside [^\n]*\n\z/, run.err)
+    sound(path("logs.old/app.mpp"))
+  end
+
+  # A child that gets no memory for its journal is not recorded; it lives, and the parent's log is the parent's.
+  def test_no_memory_for_the_child
+    run = program!(PREPARE + <<~RUBY, env: { "LD_PRELOAD" => RecorderRuns.shim("no_map_in_child") })
+      pid = fork { $children = Array.new(50_000) { Child.new }; GC.start; p MppRecorder.running?; exit 3 }
+      Process.wait(pid)
+      p $?.exitstatus
+    RUBY
+    assert_equal "false\n3\n", run.out
+    assert_equal ["app.mpp"], logs
+    assert_equal 0, objects(sound, "Child")
+  end
+
   def test_flush_in_the_child
     run = program!(PREPARE + <<~RUBY)
       pid = fork { $children = Array.new(500) { Child.new }; p MppRecorder.flush; puts MppRecorder.path; $stdout.flush; exit! }

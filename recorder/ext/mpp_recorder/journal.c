@@ -2,6 +2,7 @@
 
 #include "mpp_writer.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,6 +33,14 @@ void mpp_journal_restart(struct mpp_journal *j)
     j->current = -1;
     j->stall_count = j->stall_ns = 0;
     mpp_clock_start(&j->clock);
+}
+
+void mpp_journal_close(struct mpp_journal *j)
+{
+    for (uint32_t i = 0; i < j->half_count; i++) atomic_store(&j->halves[i].state, MPP_HALF_FULL);
+    j->at = j->limit = NULL;
+    j->current = -1;
+    atomic_store(&j->dead, 1);
 }
 
 static int begin(struct mpp_journal *j, uint32_t index)
@@ -73,7 +82,11 @@ void mpp_journal_seal(struct mpp_journal *j)
     atomic_store_explicit(&half->state, MPP_HALF_FULL, memory_order_release);
     j->current = -1;
     j->at = j->limit = NULL;
-    if (j->half_filled) j->half_filled(j->context);
+    if (j->half_filled) {
+        int error = errno; /* the program's: it is in the midst of something */
+        j->half_filled(j->context);
+        errno = error;
+    }
 }
 
 static int take_next(struct mpp_journal *j)
@@ -86,6 +99,7 @@ unsigned char *mpp_journal_room_slowly(struct mpp_journal *j, size_t bytes, enum
 {
     uint64_t began_ns, waited_ns = 0, allowed_ns;
     const struct timespec step = {0, WAIT_STEP_NS};
+    int error = errno; /* the program's */
 
     if (bytes > j->half_bytes - MPP_HALF_HEADER_BYTES - MPP_RECORD_MAX_BYTES) return NULL;
     mpp_journal_seal(j);
@@ -108,6 +122,7 @@ unsigned char *mpp_journal_room_slowly(struct mpp_journal *j, size_t bytes, enum
         if (take_next(j) || atomic_load(&j->dead)) break;
     }
     if (patience == MPP_HOOK_WAIT) j->stall_ns += waited_ns;
+    errno = error;
     return j->current >= 0 ? j->at : NULL;
 }
 

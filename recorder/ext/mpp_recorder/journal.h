@@ -52,6 +52,8 @@ struct mpp_journal {
 void mpp_journal_init(struct mpp_journal *j, unsigned char *memory, size_t half_bytes, uint32_t half_count, uint64_t first_serial);
 /* All halves empty again, the serials go on: for a forked child. */
 void mpp_journal_restart(struct mpp_journal *j);
+/* There is no room any more, and the memory is not touched again: for a forked child that has none. */
+void mpp_journal_close(struct mpp_journal *j);
 
 /* How mpp_journal_room may wait. */
 enum mpp_patience {

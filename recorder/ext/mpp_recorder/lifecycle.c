@@ -419,12 +419,14 @@ static void in_forked_child(void)
         fill_info_for_now(&r->info, &j->clock);
         return;
     }
+    close(r->file.fd);
+    r->file.fd = -1;
+    r->file.thread_runs = 0;
     if (mpp_journal_memory_after_fork(&r->memory)) {
-        /* No memory for a journal: this child is not recorded. Its hooks find no room and are taken off at the next safe point. */
-        atomic_store(&j->dead, 1);
-        j->at = j->limit = NULL;
-        j->current = -1;
-        r->detach_wanted = 1;
+        /* No memory for a journal: this child is not recorded. Its hooks find no room and are taken off at the next safe point; the parent's file is
+         * none of its. */
+        atomic_store(&r->file.failure, ENOMEM);
+        mpp_journal_close(j);
         return;
     }
     memcpy(r->info.parent_uuid, r->info.uuid, sizeof r->info.uuid);
@@ -436,8 +438,6 @@ static void in_forked_child(void)
     r->next_figures_ns = 0;
     r->next_slice_ns = 0;
     fill_info_for_now(&r->info, &j->clock);
-    close(r->file.fd);
-    r->file.thread_runs = 0;
     r->in_child = 1;
     /* Frees that the parent could not write yet are this process's to write as well, into its own log. */
     r->counts = (struct mpp_counts){.pending_frees = r->counts.pending_frees};
@@ -468,7 +468,11 @@ int mpp_child_log(void)
         int length = snprintf(text, sizeof text, "mpp_recorder: no log for the forked process %ld beside '%s': %s; the program goes on\n", r->pid,
                               r->options.path, strerror(error));
         if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+        /* What could be made of it stays as it is: a clean end would say that all is there. */
+        atomic_store(&r->file.failure, error);
         atomic_store(&r->journal.dead, 1);
+        r->detach_wanted = 1;
+        mpp_compat_job_trigger(r->job);
         return error;
     }
     mpp_log_file_wake(&r->file);
