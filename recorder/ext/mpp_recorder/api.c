@@ -185,7 +185,7 @@ static VALUE api_mark(int argc, VALUE *argv, VALUE self)
     if (SYMBOL_P(name)) name = rb_sym2str(name);
     StringValue(name);
     if (!mpp_recorder.running) return Qfalse;
-    error = mpp_mark(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value != Qundef && RTEST(value));
+    error = mpp_mark(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value != Qundef && RTEST(value), MPP_LONG_WAIT);
     RB_GC_GUARD(name);
     if (error) raise_errno("cannot write a mark to", mpp_recorder.file.path, error);
     return Qtrue;

@@ -328,7 +328,7 @@ int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value
     return 0;
 }
 
-int mpp_mark(const char *name, size_t bytes, int measure)
+int mpp_mark(const char *name, size_t bytes, int measure, enum mpp_patience patience)
 {
     struct mpp_recorder *r = &mpp_recorder;
     size_t limit = mpp_journal_max_text_bytes(&r->journal);
@@ -342,8 +342,8 @@ int mpp_mark(const char *name, size_t bytes, int measure)
     }
     mpp_journal_stamp(&r->journal);
     /* What a moment is asked about is what came before it: what was held up comes first, when there is room again. */
-    if (mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT)) mpp_write_held_up();
-    p = mpp_journal_room(&r->journal, bytes + MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
+    if (mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, patience)) mpp_write_held_up();
+    p = mpp_journal_room(&r->journal, bytes + MPP_RECORD_MAX_BYTES, patience);
     if (!p) return atomic_load(&r->file.failure) ? atomic_load(&r->file.failure) : EAGAIN;
     mpp_journal_commit(&r->journal, mpp_encode_mark(p, name, bytes));
     return 0;
@@ -371,7 +371,7 @@ void mpp_work_at_safe_point(void)
     if (wishes & MPP_WISH_RSS_MARK) {
         char name[64];
         int length = snprintf(name, sizeof name, "rss >= %llu bytes", (unsigned long long)r->options.mark_at_rss_bytes);
-        (void)mpp_mark(name, (size_t)length, 0);
+        if (mpp_mark(name, (size_t)length, 0, MPP_HOOK_WAIT) == EAGAIN) atomic_fetch_or(&r->file.asks_for, MPP_WISH_RSS_MARK); /* later */
     }
     if (wishes & MPP_WISH_STOP) {
         char text[PATH_MAX + 200];

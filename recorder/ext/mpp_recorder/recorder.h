@@ -173,8 +173,8 @@ int mpp_stop(void);
 int mpp_flush(void);
 /* The present thread's label from here on; value NULL ends it. 0 or an errno. */
 int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value_bytes);
-/* 0 or an errno. */
-int mpp_mark(const char *name, size_t bytes, int measure);
+/* 0 or an errno. How long it may wait for room is for the caller to say: at a safe point no longer than a hook. */
+int mpp_mark(const char *name, size_t bytes, int measure, enum mpp_patience patience);
 void mpp_work_at_safe_point(void); /* what hooks asked for */
 /* The child's first half is full, or it has lived for a while, or it exits: make its log. 0 or errno. */
 int mpp_child_log(void);
