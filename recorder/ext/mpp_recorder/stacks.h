@@ -1,7 +1,6 @@
 /* Backtraces as a tree of nodes (function, line, parent), and sites (stack, class, type, thread, size at birth). Both are interned; ids from 1.
  *
- * Two neighbouring allocations share most of their frames, so a backtrace is compared with the last one from the root on, and only the frames that
- * differ are looked up, node by node. No Ruby here; allocates by libc only. */
+ * Whole backtraces are known by their hash (capture.c); here their frames are looked up, node by node. No Ruby here; allocates by libc only. */
 #ifndef MPP_RECORDER_STACKS_H
 #define MPP_RECORDER_STACKS_H
 
