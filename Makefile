@@ -143,9 +143,10 @@ suite: all tools ## the Ruby suites alone
 	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/run.rb --suite 'suites' $(SUITE)
 
 # The recorder under other Rubies, those of other Debians: roots and builds of their own (tests/ci/root.sh), so this needs root's rights.
+# Not Puma's: version 6.6 under Ruby 3.3 does not always end at SIGTERM, recorded or not.
 suite-recorder: all
 	@MPP_BUILD=$(abspath $(BUILD)) $(RUBY) tests/run.rb --suite "suites of the recorder, Ruby $$($(RUBY) -e 'print RUBY_VERSION')" \
-		$(filter tests/suite/truth_% tests/suite/recorder_% tests/suite/mpprecord_%,$(SUITE))
+		$(filter-out %_puma_test.rb,$(filter tests/suite/truth_% tests/suite/recorder_% tests/suite/mpprecord_%,$(SUITE)))
 test-ruby33: ## the recorder's suites under Ruby 3.3, in a Debian 13 of their own (root; the first time it is installed)
 	@$(call need,rubies)
 	@tests/ci/root.sh trixie build/roots/trixie $(SUBMAKE) -j2 BUILD=build/ruby33 suite-recorder
