@@ -56,7 +56,7 @@ static uintptr_t address_of(uint64_t n)
 static void test_inits(void **state)
 {
     (void)state;
-    for (long n = 0; n < 5; n++) {
+    for (long n = 0; n < 6; n++) {
         struct mpp_slots slots;
         struct mpp_stacks stacks;
         struct mpp_strings strings;
@@ -73,7 +73,7 @@ static void test_inits(void **state)
         assert_int_equal(failed_slots, n < 1 ? -1 : 0);
         assert_int_equal(failed_stacks, n < 4 ? -1 : 0);
         assert_int_equal(failed_strings, n < 3 ? -1 : 0);
-        assert_int_equal(failed_identities, n < 3 ? -1 : 0);
+        assert_int_equal(failed_identities, n < 5 ? -1 : 0);
         mpp_slots_release(&slots); /* after a failure too */
         mpp_stacks_release(&stacks);
         mpp_strings_release(&strings);

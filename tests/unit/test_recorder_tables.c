@@ -361,6 +361,34 @@ static void test_identities(void **state)
     mpp_identity_table_release(&t);
 }
 
+/* What looks the same as one that is dead shares its id; what has no key is never taken for another, nor is what died without a name. */
+static void test_identities_shared(void **state)
+{
+    struct mpp_identity_table t;
+
+    (void)state;
+    assert_int_equal(mpp_identity_table_init(&t), 0);
+    for (uint32_t n = 0; n < 3000; n++) {
+        assert_int_equal(mpp_identity_share(&t, key_of(n), n % 4), 0);
+        assert_int_equal(mpp_identity_add(&t, key_of(n)), n + 1);
+        t.list[n + 1].key = n % 4;
+        t.list[n + 1].named = n % 4 != 3;
+    }
+    for (uint32_t n = 100; n < 3000; n++) assert_int_equal(mpp_identity_dies(&t, key_of(n)), n + 1);
+    assert_int_equal(mpp_identity_share(&t, key_of(100), 0), 0);
+    assert_int_equal(mpp_identity_share(&t, key_of(100), 3), 0);
+    assert_int_equal(mpp_identity_share(&t, key_of(100), 4), 0);
+    for (uint32_t n = 0; n < 9000; n++) assert_int_equal(mpp_identity_share(&t, key_of(5000 + n), 1 + n % 2), 102 + n % 2);
+    /* They move and die, the living keep their own. */
+    assert_int_equal(mpp_identity_rekey(&t, moved_up), 0);
+    for (uint32_t n = 0; n < 9000; n++) assert_int_equal(mpp_identity_dies(&t, key_of(5001 + n)), 102 + n % 2);
+    assert_int_equal(mpp_identity_dies(&t, key_of(5001)), 0);
+    for (uint32_t n = 0; n < 100; n++) assert_int_equal(mpp_idmap_get(&t.map, key_of(n + 1)), n + 1);
+    assert_int_equal(t.map.count, 100);
+    assert_int_equal(t.count, 3000);
+    mpp_identity_table_release(&t);
+}
+
 static void test_strings(void **state)
 {
     struct mpp_strings s;
@@ -476,8 +504,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots_init),       cmocka_unit_test(test_slots_geometry), cmocka_unit_test(test_slots_model),
         cmocka_unit_test(test_slots_many_pages), cmocka_unit_test(test_slots_rekey),    cmocka_unit_test(test_slots_rekey_cases),
-        cmocka_unit_test(test_idmap_model),      cmocka_unit_test(test_identities),     cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_stacks),           cmocka_unit_test(test_sites),
+        cmocka_unit_test(test_idmap_model),      cmocka_unit_test(test_identities),     cmocka_unit_test(test_identities_shared),
+        cmocka_unit_test(test_strings),          cmocka_unit_test(test_stacks),         cmocka_unit_test(test_sites),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,15 +78,43 @@ static int watch(VALUE value, uint64_t flag)
     return 0;
 }
 
+static uint32_t text_key(VALUE text, uint32_t seed)
+{
+    if (!RB_TYPE_P(text, T_STRING)) return seed;
+    return (uint32_t)XXH3_64bits_withSeed(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), seed);
+}
+
+/* Functions of one place and label look the same, even if they are methods of several classes of which one has died. What is asked here only reads
+ * (of functions written in C nothing can be asked that tells them apart). */
+static uint32_t function_key(VALUE frame)
+{
+    VALUE line = rb_profile_frame_first_lineno(frame);
+
+    return FIXNUM_P(line) ? text_key(rb_profile_frame_path(frame), text_key(rb_profile_frame_label(frame), (uint32_t)FIX2LONG(line))) : 0;
+}
+
+/* So do nameless classes of one superclass. rb_mod_name only reads. */
+static uint32_t class_key(VALUE klass)
+{
+    VALUE super = NIL_P(rb_mod_name(klass)) && RB_TYPE_P(klass, T_CLASS) ? rb_class_get_superclass(klass) : 0;
+
+    super = super ? rb_class_real(super) : 0;
+    return super ? text_key(rb_mod_name(super), 1) : 0;
+}
+
 static uint32_t identity(enum mpp_identity_kind kind, VALUE value, uint64_t flag)
 {
     struct mpp_identity_table *table = &mpp_recorder.identities[kind];
-    uint32_t id = mpp_idmap_get(&table->map, (uintptr_t)value);
+    uint32_t id = mpp_idmap_get(&table->map, (uintptr_t)value), key;
 
     if (id) return id;
     if (watch(value, flag)) return 0;
+    key = kind == MPP_FUNCTIONS ? function_key(value) : kind == MPP_CLASSES ? class_key(value) : 0;
+    id = table->count >= MPP_IDS_OF_THEIR_OWN ? mpp_identity_share(table, (uintptr_t)value, key) : 0;
+    if (id) return id;
     id = mpp_identity_add(table, (uintptr_t)value);
     if (!id) return 0;
+    table->list[id].key = key;
     mpp_recorder.names_wanted = 1;
     mpp_compat_job_trigger(mpp_recorder.job);
     return id;
@@ -121,11 +149,16 @@ uint32_t mpp_capture_class(VALUE klass)
 
 uint32_t mpp_capture_thread(void)
 {
+    const struct mpp_identity_table *threads = &mpp_recorder.identities[MPP_THREADS];
     VALUE thread = rb_thread_current();
 
     if ((uintptr_t)thread == last_thread_value) return last_thread;
     if (!thread || SPECIAL_CONST_P(thread)) return 0;
-    last_thread = identity(MPP_THREADS, thread, MPP_SLOT_THREAD);
+    if (threads->count > MPP_IDS_OF_THEIR_OWN && !mpp_idmap_get(&threads->map, (uintptr_t)thread))
+        last_thread =
+            MPP_THREAD_OTHERS; /* where each request has a thread of its own, their number has no end, and each would have sites of its own */
+    else
+        last_thread = identity(MPP_THREADS, thread, MPP_SLOT_THREAD);
     last_thread_value = last_thread ? (uintptr_t)thread : 0;
     return last_thread;
 }

@@ -4,6 +4,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* A list grows by a quarter, since its items stay for ever, and large blocks are not copied when they grow (mremap). */
+static uint32_t more(uint32_t capacity)
+{
+    return capacity + capacity / 4;
+}
+
 int mpp_strings_init(struct mpp_strings *s)
 {
     *s = (struct mpp_strings){.table_capacity = 4096, .capacity = 1024, .arena_capacity = 65536};
@@ -52,13 +58,13 @@ uint32_t mpp_strings_intern(struct mpp_strings *s, const char *bytes, size_t cou
         if (other->hash == hash && other->bytes == count && !memcmp(s->arena + other->offset, bytes, count)) return s->table[i];
     }
     if (s->count + 2 > s->capacity) {
-        struct mpp_string *list = realloc(s->list, (size_t)s->capacity * 2 * sizeof *list);
+        struct mpp_string *list = realloc(s->list, (size_t)more(s->capacity) * sizeof *list);
         if (!list) return 0;
         s->list = list;
-        s->capacity *= 2;
+        s->capacity = more(s->capacity);
     }
     if (s->arena_bytes + count > s->arena_capacity) {
-        size_t capacity = s->arena_capacity * 2 + count;
+        size_t capacity = s->arena_capacity + s->arena_capacity / 4 + count;
         char *arena = capacity <= UINT32_MAX ? realloc(s->arena, capacity) : NULL;
         if (!arena) return 0;
         s->arena = arena;
@@ -82,7 +88,7 @@ int mpp_identity_table_init(struct mpp_identity_table *t)
 {
     *t = (struct mpp_identity_table){.capacity = 1024, .first_unnamed = 1};
     t->list = calloc(t->capacity, sizeof *t->list);
-    if (t->list && !mpp_idmap_init(&t->map, 4096)) return 0;
+    if (t->list && !mpp_idmap_init(&t->map, 4096) && !mpp_idmap_init(&t->dead, 64)) return 0;
     mpp_identity_table_release(t);
     return -1;
 }
@@ -91,28 +97,39 @@ void mpp_identity_table_release(struct mpp_identity_table *t)
 {
     free(t->list);
     mpp_idmap_release(&t->map);
+    mpp_idmap_release(&t->dead);
     *t = (struct mpp_identity_table){0};
 }
 
 uint32_t mpp_identity_add(struct mpp_identity_table *t, uintptr_t value)
 {
     if (t->count + 2 > t->capacity) {
-        struct mpp_identity *list = realloc(t->list, (size_t)t->capacity * 2 * sizeof *list);
+        struct mpp_identity *list = realloc(t->list, (size_t)more(t->capacity) * sizeof *list);
         if (!list) return 0;
         t->list = list;
-        t->capacity *= 2;
+        t->capacity = more(t->capacity);
     }
     if (value && mpp_idmap_put(&t->map, value, t->count + 1)) return 0;
     t->list[++t->count] = (struct mpp_identity){.value = value};
     return t->count;
 }
 
+uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uint32_t key)
+{
+    uint32_t id = key ? mpp_idmap_get(&t->dead, key) : 0;
+
+    return id && !mpp_idmap_put(&t->map, value, id) ? id : 0;
+}
+
 uint32_t mpp_identity_dies(struct mpp_identity_table *t, uintptr_t value)
 {
-    uint32_t id = mpp_idmap_remove(&t->map, value);
+    uint32_t id = mpp_idmap_remove(&t->map, value), key;
 
     /* Several values may lead to one id (a singleton class to its class): only the id's own object ends it. */
-    if (id && t->list[id].value == value) t->list[id].value = 0;
+    if (!id || t->list[id].value != value) return id;
+    t->list[id].value = 0;
+    key = t->list[id].named ? t->list[id].key : 0;
+    if (key && !mpp_idmap_get(&t->dead, key)) (void)mpp_idmap_put(&t->dead, key, id); /* no memory: it is not shared */
     return id;
 }
 

@@ -33,9 +33,10 @@ const char *mpp_strings_get(const struct mpp_strings *s, uint32_t id, size_t *by
 enum mpp_identity_kind { MPP_FUNCTIONS, MPP_CLASSES, MPP_THREADS, MPP_IDENTITY_KINDS };
 
 struct mpp_identity {
-    uintptr_t value;                        /* the object; 0 once it is dead */
-    uint32_t name, path, first_line, flags; /* name and path: string ids, 0 = none yet */
-    uint8_t named;
+    uintptr_t value;                 /* the object; 0 once it is dead */
+    uint32_t name, path, first_line; /* name and path: string ids, 0 = none yet */
+    uint32_t key;                    /* see mpp_identity_share */
+    uint8_t flags, named;
 };
 
 struct mpp_identity_table {
@@ -43,12 +44,17 @@ struct mpp_identity_table {
     uint32_t count, capacity;
     uint32_t first_unnamed; /* all ids below it are named or dead: names.c works from here */
     struct mpp_idmap map;   /* VALUE → id of the living */
+    struct mpp_idmap dead;  /* key → the first that died of those that have it */
 };
 
 int mpp_identity_table_init(struct mpp_identity_table *t);
 void mpp_identity_table_release(struct mpp_identity_table *t);
 /* A new id for `value` (0: no object stands behind it, it is never looked up). 0: no memory. */
 uint32_t mpp_identity_add(struct mpp_identity_table *t, uintptr_t value);
+/* Programs make the same function, or a nameless class, again and again (templates compiled for each request, singleton classes): were each a new id,
+ * the tables would grow for ever. So once one has died, all that look the same from then on (their key: a hash of what can be asked in a hook; 0 =
+ * nothing does) share its id. Returns that id, or 0: there is none. The caller gives a new id its key. */
+uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uint32_t key);
 /* The object at `value` has died: it is not looked up any more. Returns its id, or 0. */
 uint32_t mpp_identity_dies(struct mpp_identity_table *t, uintptr_t value);
 /* All objects may have moved. 0, or -1: no memory (then the table forgets all values, and ids are given anew). */

@@ -96,7 +96,7 @@ static uint64_t memory_of_tables(void)
     bytes += r->strings.arena_capacity + r->strings.capacity * sizeof(struct mpp_string) + r->strings.table_capacity * sizeof(uint32_t);
     for (int kind = 0; kind < MPP_IDENTITY_KINDS; kind++) {
         const struct mpp_identity_table *t = &r->identities[kind];
-        bytes += t->capacity * sizeof *t->list + t->map.capacity * (sizeof *t->map.keys + sizeof *t->map.ids);
+        bytes += t->capacity * sizeof *t->list + (t->map.capacity + t->dead.capacity) * (sizeof *t->map.keys + sizeof *t->map.ids);
     }
     bytes += r->homeless_frees.capacity * sizeof *r->homeless_frees.serials;
     return bytes + 2 * r->memory.half_bytes; /* about what the writer holds */
@@ -170,6 +170,24 @@ static int add_singleton_class(void)
     mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, name, strlen(name)));
     mpp_journal_commit(&r->journal, mpp_encode_class_name(p, id, text, MPP_CLASS_HIDDEN));
     r->identities[MPP_CLASSES].list[id] = (struct mpp_identity){.name = text, .flags = MPP_CLASS_HIDDEN, .named = 1};
+    return 0;
+}
+
+/* The thread that all stand under which come after the first MPP_IDS_OF_THEIR_OWN. */
+static int add_other_threads(void)
+{
+    static const char name[] = "(other threads)";
+    struct mpp_recorder *r = &mpp_recorder;
+    uint32_t id = mpp_identity_add(&r->identities[MPP_THREADS], 0), text;
+    unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
+    int fresh;
+
+    if (!id || !p) return -1;
+    text = mpp_strings_intern(&r->strings, name, strlen(name), &fresh);
+    if (!text) return -1;
+    mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, name, strlen(name)));
+    mpp_journal_commit(&r->journal, mpp_encode_2(p, MPP_THREAD_NAME, id, text));
+    r->identities[MPP_THREADS].list[id] = (struct mpp_identity){.name = text, .named = 1};
     return 0;
 }
 
@@ -249,7 +267,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
     mpp_refresh_figures();
     error = mpp_log_file_start(&r->file);
     if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_remark("(before recording)") ||
-                   add_singleton_class()))
+                   add_singleton_class() || add_other_threads()))
         error = ENOMEM;
     mpp_hooks_prepare();
     if (!error) mpp_capture_own_stack();

@@ -70,7 +70,7 @@ static int name_function(uint32_t id)
     identity->name = label_id;
     identity->path = path_id;
     identity->first_line = first_line;
-    identity->flags = flags;
+    identity->flags = (uint8_t)flags;
     identity->named = 1;
     return 0;
 }
@@ -86,8 +86,9 @@ static int put_class_name(uint32_t id, uint32_t name, uint32_t flags)
     if (!p) return -1;
     mpp_journal_commit(&r->journal, mpp_encode_class_name(p, id, name, flags));
     identity->name = name;
-    identity->flags = flags;
+    identity->flags = (uint8_t)flags;
     identity->named = 1;
+    if (!(flags & MPP_CLASS_ANONYMOUS)) identity->key = 0; /* no other class is to have its name */
     return 0;
 }
 
@@ -126,7 +127,8 @@ static int name_thread(uint32_t id)
     if (RB_TYPE_P(name, T_STRING)) {
         string = ruby_string_id(name);
     } else {
-        int length = thread == rb_thread_main() ? snprintf(text, sizeof text, "main") : snprintf(text, sizeof text, "thread %u", (unsigned)id);
+        int length = thread == rb_thread_main() ? snprintf(text, sizeof text, "main")
+                                                : snprintf(text, sizeof text, "thread %u", (unsigned)id - MPP_THREAD_OTHERS);
         string = mpp_names_string(text, (size_t)length);
     }
     if (r->identities[MPP_THREADS].list[id].named && r->identities[MPP_THREADS].list[id].name == string) return 0;

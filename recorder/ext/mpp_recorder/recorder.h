@@ -30,6 +30,11 @@ enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERF
 /* A class of ours: that an object is a singleton class is known only after its birth. */
 enum { MPP_CLASS_OF_SINGLETONS = 1 };
 
+/* So many functions, classes and threads have ids of their own in any case. Of those that come later, functions and nameless classes share the id of a
+ * dead one that looks the same, and all threads one id: or programs that make them without end would make our tables grow without end. */
+#define MPP_IDS_OF_THEIR_OWN 1024u
+enum { MPP_THREAD_OTHERS = 1 };
+
 struct mpp_options {
     char path[PATH_MAX];
     enum mpp_on_exists on_exists;

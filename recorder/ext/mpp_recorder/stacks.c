@@ -73,6 +73,12 @@ static uint64_t hash_of_site(const struct mpp_stacks *s, uint32_t id)
     return site_hash(&s->sites[id]);
 }
 
+/* A list grows by a quarter: it is what most of our memory is, and large blocks are not copied when they grow (mremap). */
+static uint32_t more(uint32_t capacity)
+{
+    return capacity + capacity / 4;
+}
+
 uint32_t mpp_stacks_child_slowly(struct mpp_stacks *s, uint32_t parent, uint32_t function, uint32_t line, int *fresh)
 {
     size_t i;
@@ -89,10 +95,10 @@ uint32_t mpp_stacks_child_slowly(struct mpp_stacks *s, uint32_t parent, uint32_t
         }
     }
     if (s->node_count + 2 > s->node_capacity) {
-        struct mpp_node *nodes = realloc(s->nodes, (size_t)s->node_capacity * 2 * sizeof *nodes);
+        struct mpp_node *nodes = realloc(s->nodes, (size_t)more(s->node_capacity) * sizeof *nodes);
         if (!nodes) return 0;
         s->nodes = nodes;
-        s->node_capacity *= 2;
+        s->node_capacity = more(s->node_capacity);
     }
     s->nodes[++s->node_count] = (struct mpp_node){.parent = parent, .function = function, .line = line};
     s->node_table[i] = s->node_count;
@@ -116,10 +122,10 @@ uint32_t mpp_stacks_site(struct mpp_stacks *s, const struct mpp_site *site, int 
         }
     }
     if (s->site_count + 2 > s->site_capacity) {
-        struct mpp_site *sites = realloc(s->sites, (size_t)s->site_capacity * 2 * sizeof *sites);
+        struct mpp_site *sites = realloc(s->sites, (size_t)more(s->site_capacity) * sizeof *sites);
         if (!sites) return 0;
         s->sites = sites;
-        s->site_capacity *= 2;
+        s->site_capacity = more(s->site_capacity);
     }
     s->sites[++s->site_count] = *site;
     s->site_table[i] = s->site_count;
