@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # However a process ends, everything up to the last completed record is in its log.
-# KILL_SEED is the seed of the moments (default 1), KILL_COUNT how many (default 50).
+# KILL_SEED is the seed of the moments (default 1), KILLS how many (default 50).
 require "minitest/autorun"
 require_relative "support/recorder_runs"
 
@@ -9,7 +9,7 @@ class RecorderKillTest < Minitest::Test
   include RecorderRuns
 
   SEED = Integer(ENV.fetch("KILL_SEED", "1"))
-  COUNT = Integer(ENV.fetch("KILL_COUNT", "50"))
+  COUNT = Integer(ENV.fetch("KILLS", "50"))
 
   # Between which marks how many objects of which class were born, in order.
   class Steps < MppOracle::Records::Handler
@@ -59,8 +59,8 @@ class RecorderKillTest < Minitest::Test
   end
 
   # Dies `after_s` seconds after the first step.
-  def killed(journal_bytes, after_s, signal)
-    run = steps(journal_bytes) do |pid, stdout|
+  def killed(journal_bytes, after_s, signal, **options)
+    run = steps(journal_bytes, **options) do |pid, stdout|
       first = stdout.gets
       reader = Thread.new { stdout.read }
       sleep after_s
@@ -71,6 +71,7 @@ class RecorderKillTest < Minitest::Test
     told = run.out[/(\d+)\n(?!.*\n)/m, 1].to_i
     assert_operator told, :>, 0
     assert_complete(told)
+    run
   end
 
   # Small journals, so that many of the moments fall into the change from one half to the next, or into a block's write.
@@ -79,6 +80,60 @@ class RecorderKillTest < Minitest::Test
     size = n.even? ? 131_072 : 0
     after_s = random.rand * 0.08
     define_method("test_killed_#{n}_after_#{(after_s * 1000).round}_ms_journal_#{size}") { killed(size, after_s, :KILL) }
+  end
+
+  # Whoever sends it: Ruby reports a crash, and dies of it.
+  8.times do |n|
+    after_s = Random.new(SEED * 1000 + 500 + n).rand * 0.08
+    define_method("test_crashed_#{n}_after_#{(after_s * 1000).round}_ms") do
+      assert_match(/\[BUG\] Segmentation fault/, killed(n.even? ? 131_072 : 0, after_s, :SEGV, rlimit_core: 0).err)
+    end
+  end
+
+  # Out of memory, by a limit of the process. A large piece that is not there is an exception, with which the program ends in order; with a small one Ruby
+  # gives up, or dies in its report of it. Whatever the recorder itself lacked memory for is told as dropped.
+  { "strings" => 192, "objects" => 192, "arrays" => 224 }.each do |hoard, mib|
+    define_method("test_no_memory_for_#{hoard}") do
+      run = steps(131_072, "", env: { "HOARD" => hoard }, rlimit_as: mib << 20, rlimit_core: 0)
+      refute run.status.success?
+      assert_match(/failed to allocate memory/, run.err)
+      told = run.out.lines.last.to_i
+      assert_operator told, :>, 10
+      assert_complete(told, clean_end: MppOracle::Log.new(path("app.mpp")).clean_end?)
+    end
+  end
+
+  # A program that outlives it is recorded on.
+  def test_no_memory_for_a_while
+    run = steps(131_072, "", "200", env: { "HOARD_AT" => "100" }, rlimit_as: 256 << 20)
+    assert_equal [0, "200"], [run.status.exitstatus, run.out.lines.last.to_s.chomp], run.err
+    assert_equal 200, assert_complete(200, clean_end: true)
+  end
+
+  # The kernel's own killer, where a control group can be made that holds a process to a limit (version 2, with the memory controller given to us).
+  def test_killed_for_want_of_memory
+    group = memory_group or skip "no control group with a limit of memory can be made here"
+    begin
+      File.write(File.join(group, "memory.max"), (96 << 20).to_s)
+      swap = File.join(group, "memory.swap.max")
+      File.write(swap, "0") if File.exist?(swap)
+      command = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group, RbConfig.ruby, "--disable-gems", File.join(PROGRAMS, "steps.rb"), path("app.mpp"), "131072"]
+      run = run_command(*command, env: { "HOARD" => "strings" })
+      assert_equal Signal.list["KILL"], run.status.termsig, run.err
+      assert_complete(run.out.lines.last.to_i)
+    ensure
+      Dir.rmdir(group)
+    end
+  end
+
+  # A new group beside or below our own, or nil.
+  def memory_group
+    mount = File.foreach("/proc/self/mounts").map(&:split).find { |_, _, type| type == "cgroup2" }&.at(1) or return
+    own = File.join(mount, File.read("/proc/self/cgroup")[/^0::(.*)$/, 1].to_s)
+    parent = [own, File.dirname(own)].find { |group| group.start_with?(mount) && File.read(File.join(group, "cgroup.subtree_control")).split.include?("memory") } or return
+    File.join(parent, "mpp-test-#{$$}").tap { |group| Dir.mkdir(group) }
+  rescue SystemCallError
+    nil
   end
 
   # A log that is being written is read as far as it goes: each time without damage, never less than what the program had told of before.
