@@ -16,6 +16,9 @@ struct effects {
     int is_beyond;                     /* a sum is beyond 64 bits */
 };
 
+/* So many records ahead of their use are sites fetched. */
+#define SITES_AHEAD 12
+
 static int apply_allocs(struct heap *h, const struct batch *b, uint32_t from, uint32_t to, struct effects *f)
 {
     uint64_t serial = b->first_serial + from, objects = 0, all_bytes = 0;
@@ -32,6 +35,7 @@ static int apply_allocs(struct heap *h, const struct batch *b, uint32_t from, ui
         serial += run;
         for (uint32_t end = i + run; i < end; i++, e++) {
             uint32_t index, weight = b->allocs[i].weight & ~BATCH_WEIGHTED, at = b->alloc_at[i];
+            if (i + SITES_AHEAD < to) heap_prefetch_site(h, b->allocs[i + SITES_AHEAD].site);
             error = heap_site(h, b->allocs[i].site, &index);
             if (__builtin_expect(error, 0)) return error;
             struct heap_site *s = &h->sites[index];
@@ -72,18 +76,18 @@ static int touch_rare(struct heap *h, const struct batch_touch *t, uint64_t *byt
     return error;
 }
 
-#define GROUP 32
+#define GROUP 64
 
 /* Where the objects of a group lie. `nobody`: not found. */
 struct places {
     struct object_chunk *chunks[GROUP];
     const uint64_t *words[GROUP];
-    struct object *objects[GROUP];
+    struct object *objects[GROUP + SITES_AHEAD];
 };
 static struct object nobody; /* its weight is 0 */
 static const uint64_t no_word;
 
-static void find_group(const struct objects *o, const struct batch_touch *t, uint32_t count, struct places *p)
+BITS_BODY void find_group(const struct objects *o, const struct batch_touch *t, uint32_t count, struct places *p, int at_once)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint64_t serial = t[i].serial_and_kind & BATCH_SERIAL;
@@ -97,32 +101,31 @@ static void find_group(const struct objects *o, const struct batch_touch *t, uin
         struct object_chunk *c = p->chunks[i];
         struct object *e = NULL;
         if (__builtin_expect(p->words[i] != &no_word, 1)) {
-            e = objects_indexed(c, serial, *p->words[i]);
+            e = objects_indexed(c, serial, *p->words[i], at_once);
             __builtin_prefetch(e, 1);
         } else if (c) {
             e = objects_listed(c, serial);
         }
         p->objects[i] = e ? e : &nobody;
     }
+    for (uint32_t i = count; i < count + SITES_AHEAD; i++) p->objects[i] = &nobody;
 }
 
-static int apply_touches(struct heap *h, const struct batch *b, uint32_t from, uint32_t to, struct effects *f, uint64_t *counts)
+BITS_BODY int touches_body(struct heap *h, const struct batch *b, uint32_t from, uint32_t to, struct effects *f, int at_once)
 {
-    uint64_t grown_bytes = 0, live_objects = 0, live_bytes = 0, frees = 0, sizes = 0, sized_frees = 0;
+    uint64_t grown_bytes = 0, live_objects = 0, live_bytes = 0;
     int is_beyond = 0, error = 0;
     struct places p;
 
     for (uint32_t start = from; start < to && !error; start += GROUP) {
         const struct batch_touch *t = &b->touches[start];
         uint32_t count = to - start < GROUP ? to - start : GROUP;
-        find_group(&h->objects, t, count, &p);
+        find_group(&h->objects, t, count, &p, at_once);
         for (uint32_t i = 0; i < count; i++) {
             uint64_t kind = t[i].serial_and_kind, is_free = kind >> 63, is_sized = kind >> 62 & 1;
             uint32_t at = b->touch_at[start + i];
             struct object *e = p.objects[i];
-            frees += is_free;
-            sizes += is_sized;
-            sized_frees += is_free & is_sized;
+            __builtin_prefetch(&h->sites[p.objects[i + SITES_AHEAD]->site], 1);
             if (__builtin_expect(!e->weight || (kind & BATCH_SERIAL) < h->gap_serial, 0)) {
                 error = touch_rare(h, &t[i], &f->bytes[at], &f->objects[at]);
                 if (error) break;
@@ -136,6 +139,7 @@ static int apply_touches(struct heap *h, const struct batch *b, uint32_t from, u
             uint64_t freed = weight * old + grown - stays * size, change = stays * size - weight * old;
             heap_site_sync(h, s);
             s->n.allocated_bytes += grown;
+            __asm__ volatile("" ::: "memory");
             s->n.freed_bytes += freed;
             s->n.freed_objects += gone_objects;
             is_beyond |= __builtin_add_overflow(grown_bytes, grown, &grown_bytes);
@@ -151,14 +155,44 @@ static int apply_touches(struct heap *h, const struct batch *b, uint32_t from, u
         }
         if (h->objects.emptied_count) objects_drop_emptied(&h->objects);
     }
-    counts[MPP_FREE] += frees - sized_frees;
-    counts[MPP_FREE_SIZED] += sized_frees;
-    counts[MPP_SIZE] += sizes - sized_frees;
     f->grown_bytes += grown_bytes;
     f->live_objects += live_objects;
     f->live_bytes += live_bytes;
     f->is_beyond |= is_beyond;
     return error;
+}
+
+static int apply_touches(struct heap *h, const struct batch *b, uint32_t from, uint32_t to, struct effects *f)
+{
+    return touches_body(h, b, from, to, f, 0);
+}
+
+static BITS_AT_ONCE_TARGET int apply_touches_faster(struct heap *h, const struct batch *b, uint32_t from, uint32_t to, struct effects *f)
+{
+    return touches_body(h, b, from, to, f, 1);
+}
+
+/* Counts the records by kind. */
+static void count_kinds(const struct batch *b, const struct batch_cursor *from, const struct batch_cursor *to, uint64_t *counts)
+{
+    uint32_t weighted = b->weighted_count, free_sized = b->free_sized_count, size = b->size_count;
+    uint32_t allocs = to->alloc - from->alloc, touches = to->touch - from->touch;
+
+    if (to->record - from->record < b->record_count) {
+        weighted = free_sized = size = 0;
+        for (uint32_t i = from->alloc; i < to->alloc; i++) weighted += b->allocs[i].weight >> 31;
+        for (uint32_t i = from->touch; i < to->touch; i++) {
+            uint64_t kind = b->touches[i].serial_and_kind;
+            free_sized += (kind & BATCH_FREES) && (kind & BATCH_SIZED);
+            size += !(kind & BATCH_FREES);
+        }
+    }
+    counts[MPP_ALLOC] += allocs - weighted;
+    counts[MPP_ALLOC_WEIGHTED] += weighted;
+    counts[MPP_FREE] += touches - free_sized - size;
+    counts[MPP_FREE_SIZED] += free_sized;
+    counts[MPP_SIZE] += size;
+    counts[MPP_TIME] += to->record - from->record - allocs - touches;
 }
 
 /* Looks for a new peak among the records `from` to `end`, whose effects are known; the sums before them are given. */
@@ -194,39 +228,35 @@ static uint32_t first_at(const uint16_t *at, uint32_t i, uint32_t count, uint32_
 
 int apply_batch(struct heap *h, const struct batch *b, struct batch_cursor *at, uint32_t end, uint64_t *counts, uint64_t *position, uint64_t *time_ns)
 {
-    struct effects f; /* of records that are neither ALLOC nor touch: nothing, see below */
-    int is_all = end == b->record_count;
-    uint32_t from = at->record, allocs = is_all ? b->alloc_count : first_at(b->alloc_at, at->alloc, b->alloc_count, end);
-    uint32_t touches = is_all ? b->touch_count : first_at(b->touch_at, at->touch, b->touch_count, end);
-    uint32_t alloc_count = allocs - at->alloc, touch_count = touches - at->touch, weighted = 0;
+    struct effects f;
+    struct batch_cursor to = {.record = end, .alloc = b->alloc_count, .touch = b->touch_count, .time = at->time};
     uint64_t live_objects = h->live_objects, live_bytes = h->live_bytes, highest;
 
+    if (end < b->record_count) {
+        to.alloc = first_at(b->alloc_at, at->alloc, b->alloc_count, end);
+        to.touch = first_at(b->touch_at, at->touch, b->touch_count, end);
+    }
     f.born_objects = f.born_bytes = f.grown_bytes = f.live_objects = f.live_bytes = 0;
     f.is_beyond = 0;
-    if (alloc_count + touch_count < end - from) {
-        for (uint32_t i = from; i < end; i++) {
-            f.bytes[i] = 0;
-            f.objects[i] = 0;
-        }
+    for (uint32_t i = 0; i < b->still_count; i++) {
+        f.bytes[b->still_at[i]] = 0;
+        f.objects[b->still_at[i]] = 0;
     }
-    int error = apply_allocs(h, b, at->alloc, allocs, &f);
-    if (!error) error = apply_touches(h, b, at->touch, touches, &f, counts);
+    int error = apply_allocs(h, b, at->alloc, to.alloc, &f);
+    if (!error) error = bits_at_once() ? apply_touches_faster(h, b, at->touch, to.touch, &f) : apply_touches(h, b, at->touch, to.touch, &f);
     if (error) return error;
     if (f.is_beyond || __builtin_add_overflow(f.born_bytes, f.grown_bytes, &highest)) return MPP_ERR_OVERFLOW;
     error = heap_count_allocated(h, f.born_objects, highest);
     if (error) return error;
     h->live_objects += f.live_objects;
     h->live_bytes += f.live_bytes;
-    /* What touch_rare did is in the heap already, and no more than the sum of all that was allocated. */
-    if (__builtin_add_overflow(highest, live_bytes, &highest) || highest > h->peak_bytes || h->gap_serial || h->objects.live_count) {
-        find_peak(h, b, &f, from, end, live_objects, live_bytes, *position, *time_ns);
+    /* What touch_rare did is in the heap already: only where it can raise the live bytes is the bound none. */
+    if (__builtin_add_overflow(highest, live_bytes, &highest) || highest > h->peak_bytes || h->objects.live_count) {
+        find_peak(h, b, &f, at->record, end, live_objects, live_bytes, *position, *time_ns);
     }
-    for (uint32_t i = at->alloc; i < allocs; i++) weighted += b->allocs[i].weight >> 31;
-    counts[MPP_ALLOC] += alloc_count - weighted;
-    counts[MPP_ALLOC_WEIGHTED] += weighted;
-    counts[MPP_TIME] += end - from - alloc_count - touch_count;
-    while (at->time < b->time_count && b->times[at->time].at < end) *time_ns = b->times[at->time++].time_ns;
-    *at = (struct batch_cursor){.record = end, .alloc = allocs, .touch = touches, .time = at->time};
-    *position += end - from;
+    count_kinds(b, at, &to, counts);
+    while (to.time < b->time_count && b->times[to.time].at < end) *time_ns = b->times[to.time++].time_ns;
+    *position += end - at->record;
+    *at = to;
     return 0;
 }

@@ -42,7 +42,8 @@ enum batch_end {
 
 struct batch {
     uint32_t record_count; /* without the rare one */
-    uint32_t alloc_count, touch_count, time_count;
+    uint32_t alloc_count, touch_count, time_count, still_count;
+    uint32_t weighted_count, free_sized_count, size_count; /* of the allocs and touches */
     enum batch_end end;
     enum mpp_damage_kind damage;
     int error, error_number;
@@ -54,10 +55,12 @@ struct batch {
     struct batch_touch touches[BATCH_RECORDS];
     struct batch_time times[BATCH_RECORDS + 1];
     uint16_t alloc_at[BATCH_RECORDS], touch_at[BATCH_RECORDS]; /* which record of the batch they are */
+    uint16_t still_at[BATCH_RECORDS];                          /* the others, TIME, which change nothing */
 };
 
-/* Fills the records of a batch, and BATCH_GOES_ON, _RARE, _BLOCK_ENDS or _MALFORMED, from `d`. *reached_ns: the history's time, which goes on.
- * `starts`: the block begins here, whose first time counts from its first record on. */
+/* Empties a batch. Fills the records of one, and BATCH_GOES_ON, _RARE, _BLOCK_ENDS or _MALFORMED, from `d`. *reached_ns: the history's time, which
+ * goes on. `starts`: the block begins here, whose first time counts from its first record on. */
+void batch_clear(struct batch *b);
 void batch_fill(struct batch *b, struct mpp_decoder *d, uint64_t *reached_ns, int starts);
 
 #endif

@@ -1,14 +1,15 @@
 #include "analyzer/feed.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 /* A batch is some 25 KiB: those on their way stay in the cache that cores share. */
 #define RING_BATCHES 32
-/* The blocks that batches on their way lie in: as a rule the open one and the one before. */
-#define PAYLOADS 3
+/* The blocks that batches on their way lie in: the open one and the one before. Blocks have more records than the ring, so none waits for it. */
+#define PAYLOADS 2
+/* The thread's stack: what reading and decompressing take is far below. */
+#define STACK_BYTES ((size_t)256 << 10)
 /* How often a thread looks before it sleeps: some 20 us, in which the other one gets some batches done. */
 #define SPINS 2000
 
@@ -121,7 +122,7 @@ static int open_block(struct feed *f, struct batch *b)
 static void fill(struct feed *f, struct batch *b)
 {
     if (!f->in_block) {
-        b->record_count = b->alloc_count = b->touch_count = b->time_count = 0;
+        batch_clear(b);
         b->first_serial = b->next_serial = b->block_serial = f->reached_serial;
         if (!open_block(f, b)) return;
     }
@@ -148,15 +149,23 @@ static void *fill_ahead(void *context)
     return NULL;
 }
 
-/* Whether a thread pays: a second core is there, and more than one block to read. */
-static int ahead_pays(const struct mpp_reader *reader)
+static void destroy_locks(struct feed *f)
 {
-    cpu_set_t cores;
-    size_t events = 0;
+    pthread_mutex_destroy(&f->lock);
+    pthread_cond_destroy(&f->filler_may);
+    pthread_cond_destroy(&f->taker_may);
+}
 
-    if (sched_getaffinity(0, sizeof cores, &cores) || CPU_COUNT(&cores) < 2) return 0;
-    for (size_t i = 0; i < mpp_reader_block_count(reader) && events < 2; i++) events += mpp_reader_block(reader, i)->header.kind == MPP_BLOCK_EVENTS;
-    return events >= 2;
+static int start(struct feed *f)
+{
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+
+    if (error) return error;
+    error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (!error) error = pthread_create(&f->thread, &attributes, fill_ahead, f);
+    pthread_attr_destroy(&attributes);
+    return error;
 }
 
 struct feed *feed_new(const struct mpp_reader *reader, enum feed_threads threads)
@@ -165,7 +174,7 @@ struct feed *feed_new(const struct mpp_reader *reader, enum feed_threads threads
 
     if (!f) return NULL;
     *f = (struct feed){.reader = reader, .filler_wants = UINT64_MAX, .taker_wants = UINT64_MAX};
-    int ahead = threads == FEED_AHEAD || (threads == FEED_AUTO && ahead_pays(reader));
+    int ahead = threads == FEED_AHEAD;
     f->ring = malloc((ahead ? RING_BATCHES : 1) * sizeof *f->ring);
     if (!f->ring) {
         free(f);
@@ -176,7 +185,10 @@ struct feed *feed_new(const struct mpp_reader *reader, enum feed_threads threads
     pthread_cond_init(&f->filler_may, NULL);
     pthread_cond_init(&f->taker_may, NULL);
     f->is_ahead = 1;
-    if (pthread_create(&f->thread, NULL, fill_ahead, f)) f->is_ahead = 0; /* without it, it goes as well */
+    if (start(f)) {
+        f->is_ahead = 0; /* without the thread it goes as well */
+        destroy_locks(f);
+    }
     return f;
 }
 
@@ -189,9 +201,7 @@ void feed_free(struct feed *f)
         pthread_cond_signal(&f->filler_may);
         pthread_mutex_unlock(&f->lock);
         pthread_join(f->thread, NULL);
-        pthread_mutex_destroy(&f->lock);
-        pthread_cond_destroy(&f->filler_may);
-        pthread_cond_destroy(&f->taker_may);
+        destroy_locks(f);
     }
     for (unsigned i = 0; i < PAYLOADS; i++) mpp_payload_release(&f->payloads[i]);
     free(f->ring);

@@ -74,6 +74,13 @@ static inline int heap_site(struct heap *h, uint32_t id, uint32_t *index)
 
     return __builtin_expect(i < h->site_count && h->sites[i].ready, 1) ? MPP_OK : heap_site_slow(h, id, index);
 }
+/* To be called some records before heap_site: fetches the counters into the cache. */
+static inline void heap_prefetch_site(const struct heap *h, uint32_t id)
+{
+    uint32_t i = id < h->definitions->site_ids.flat_count ? h->definitions->site_ids.flat[id] - 1 : ID_MAP_NONE;
+
+    if (i < h->site_count) __builtin_prefetch(&h->sites[i], 1);
+}
 /* To be called when the definition of site `id` came. 0 or MPP_ERR_NO_MEMORY. */
 int heap_site_defined(struct heap *h, uint32_t id);
 

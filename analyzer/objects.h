@@ -4,6 +4,7 @@
 #ifndef MPP_OBJECTS_H
 #define MPP_OBJECTS_H
 
+#include "analyzer/bits.h"
 #include "analyzer/u64_map.h"
 #include <stdint.h>
 
@@ -84,22 +85,13 @@ static inline const uint64_t *objects_index_word(const struct object_chunk *c, u
 {
     return &c->index[(serial & (CHUNK_OBJECTS - 1)) / INDEX_SPAN];
 }
-/* The bits that are set in the upper 48, without the instruction that not every machine has. */
-static inline uint32_t objects_count_bits(uint64_t v)
-{
-    v -= (v >> 1) & UINT64_C(0x5555555555555555);
-    v = (v & UINT64_C(0x3333333333333333)) + ((v >> 2) & UINT64_C(0x3333333333333333));
-    v = (v + (v >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    return (uint32_t)(v * UINT64_C(0x0101010101010101) >> 56);
-}
-
 /* The entry of `serial` in a chunk that has an index, or NULL; its weight may be 0. `word`: the index's. */
-static inline struct object *objects_indexed(struct object_chunk *c, uint64_t serial, uint64_t word)
+BITS_BODY struct object *objects_indexed(struct object_chunk *c, uint64_t serial, uint64_t word, int at_once)
 {
     unsigned bit = 16 + (unsigned)((serial & (CHUNK_OBJECTS - 1)) % INDEX_SPAN);
     uint64_t below = word & ((UINT64_C(1) << bit) - 1) & ~UINT64_C(0xffff);
 
-    return word >> bit & 1 ? &c->entries[(word & 0xffff) + objects_count_bits(below)] : NULL;
+    return word >> bit & 1 ? &c->entries[(word & 0xffff) + bits_count(below, at_once)] : NULL;
 }
 /* The same in a chunk without. */
 struct object *objects_listed(struct object_chunk *c, uint64_t serial);
@@ -111,7 +103,7 @@ static inline struct object *objects_find(const struct objects *o, uint64_t seri
 
     *chunk = c;
     if (__builtin_expect(!c, 0)) return NULL;
-    struct object *e = c->index ? objects_indexed(c, serial, *objects_index_word(c, serial)) : objects_listed(c, serial);
+    struct object *e = c->index ? objects_indexed(c, serial, *objects_index_word(c, serial), 0) : objects_listed(c, serial);
     return e && e->weight ? e : NULL;
 }
 

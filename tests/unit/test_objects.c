@@ -75,6 +75,47 @@ static void test_survivors(void **state)
     objects_release(&o);
 }
 
+static size_t bytes_of(const struct objects *o)
+{
+    size_t sum = o->flat_count * sizeof(void *) + (o->chunk_capacity + o->emptied_capacity) * sizeof(void *);
+
+    for (size_t i = 0; i < o->chunk_count; i++) {
+        const struct object_chunk *c = o->chunks[i];
+        int owns_index = c->index && !c->is_flat;
+        sum += sizeof *c + 16 + c->count * sizeof(struct object) + (owns_index ? INDEX_WORDS * sizeof(uint64_t) : 0);
+    }
+    return sum;
+}
+
+/* Of each chunk one object survives, or `survivors` do: what the dead leave behind may cost no more than 32 bytes an object and 64 MiB in all. */
+static void survive(uint64_t chunks, uint64_t survivors)
+{
+    struct objects o = {0};
+    uint64_t sum[2] = {0};
+
+    for (uint64_t n = 1; n <= chunks; n++) {
+        uint64_t first = n << CHUNK_BITS;
+        for (uint64_t s = 0; s < CHUNK_OBJECTS; s++) put(&o, first + s, 1);
+        for (uint64_t s = 0; s < CHUNK_OBJECTS; s++) {
+            if (s * survivors / CHUNK_OBJECTS == (s + 1) * survivors / CHUNK_OBJECTS) drop(&o, first + s);
+        }
+    }
+    objects_each(&o, count_one, sum);
+    assert_int_equal(sum[0], chunks * survivors);
+    assert_true(bytes_of(&o) <= ((size_t)48 << 20) + 32 * sum[0]);
+    objects_release(&o);
+}
+
+static void test_scattered_survivors(void **state)
+{
+    (void)state;
+    survive(1500, 1);
+    survive(500, LISTED_OBJECTS - 1);
+    survive(500, LISTED_OBJECTS);
+    survive(300, CHUNK_OBJECTS / 2 - 1);
+    survive(300, CHUNK_OBJECTS / 2);
+}
+
 /* A hostile log jumps from serial to serial. */
 static void test_far_serials(void **state)
 {
@@ -227,8 +268,10 @@ static void test_scrub(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_survivors), cmocka_unit_test(test_far_serials), cmocka_unit_test(test_live_objects), cmocka_unit_test(test_u64_map),
-        cmocka_unit_test(test_id_map),    cmocka_unit_test(test_intern),      cmocka_unit_test(test_scrub),
+        cmocka_unit_test(test_survivors),   cmocka_unit_test(test_scattered_survivors),
+        cmocka_unit_test(test_far_serials), cmocka_unit_test(test_live_objects),
+        cmocka_unit_test(test_u64_map),     cmocka_unit_test(test_id_map),
+        cmocka_unit_test(test_intern),      cmocka_unit_test(test_scrub),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
