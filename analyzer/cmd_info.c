@@ -162,7 +162,7 @@ static void put_losses(const struct term *t, const struct info *n)
     char text[4][32];
 
     put_line(t->out, "losses");
-    fprintf(t->out, "%s allocations dropped, %s gaps, %s orphans, %s frees of inherited objects\n",
+    fprintf(t->out, "%s allocations dropped, %s gaps, %s orphans (frees of what no record allocated), %s frees of inherited objects\n",
             term_count(t, text[0], sizeof text[0], h->dropped_objects), term_count(t, text[1], sizeof text[1], h->gap_epoch),
             term_count(t, text[2], sizeof text[2], h->orphan_count), term_count(t, text[3], sizeof text[3], h->inherited_count));
     put_line(t->out, "damage");
@@ -172,6 +172,16 @@ static void put_losses(const struct term *t, const struct info *n)
     } else {
         fputs("none\n", t->out);
     }
+}
+
+/* A figure of the process, in the unit that its key ends with. */
+static const char *statistic_text(const struct term *t, char *text, size_t size, const char *key, uint64_t value)
+{
+    const char *unit = strrchr(key, '_');
+
+    if (unit && strcmp(unit, "_bytes") == 0) return term_bytes(t, text, size, value);
+    if (unit && strcmp(unit, "_ns") == 0 && !t->raw) return format_duration(text, size, value);
+    return term_count(t, text, size, value);
 }
 
 static int write_text(const struct info *n, const struct options *o, struct output *out)
@@ -213,11 +223,11 @@ static int write_text(const struct info *n, const struct options *o, struct outp
     put_losses(&t, n);
     for (size_t i = 0; i < n->last.count; i++) {
         char key[24];
-        fprintf(t.out, "%-12s%s %s\n", i ? "" : "process", term_count(&t, text[0], sizeof text[0], n->last.list[i].value),
-                key_name(key, sizeof key, n->last.list[i].key));
+        const char *name = key_name(key, sizeof key, n->last.list[i].key);
+        fprintf(t.out, "%-12s%-22s  %s\n", i ? "" : "process", name, statistic_text(&t, text[0], sizeof text[0], name, n->last.list[i].value));
     }
     for (size_t i = 0; i < r->mark_count; i++) {
-        fprintf(t.out, "%-12s%10s  ", i ? "" : "marks", format_duration(text[0], sizeof text[0], r->marks[i].time_ns));
+        fprintf(t.out, "%-12s%-10s  ", i ? "" : "marks", format_duration(text[0], sizeof text[0], r->marks[i].time_ns));
         term_put(&t, r->marks[i].name, r->marks[i].length);
         fputc('\n', t.out);
     }

@@ -4,6 +4,7 @@
 #include "analyzer/units.h"
 #include "analyzer/view.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 
 struct timeline_point {
@@ -58,12 +59,23 @@ static int write_json(const struct timeline *t, struct output *out)
     return json_write(document, failed, out->file);
 }
 
-/* A bar of `columns` at most. */
-static void print_bar(FILE *f, uint64_t value, uint64_t greatest, int columns)
+/* A bar of `columns` at most; `fill`: with blanks up to there. */
+static void print_bar(FILE *f, uint64_t value, uint64_t greatest, int columns, int fill)
 {
     int length = greatest ? (int)((double)value / (double)greatest * columns + 0.5) : 0;
 
-    for (int i = 0; i < columns; i++) fputc(i < length ? '#' : ' ', f);
+    for (int i = 0; i < (fill ? columns : length); i++) fputc(i < length ? '#' : ' ', f);
+}
+
+/* What the columns of numbers and, where there are any, some of the marks' names leave of the terminal. */
+static int bar_columns(const struct term *t, size_t mark_count)
+{
+    const int numbers = 59, names = mark_count ? 22 : 0;
+    int room = t->width > INT_MAX ? INT_MAX : (int)t->width;
+
+    if (room == 0) return 20;
+    room -= numbers + names;
+    return room < 10 ? 10 : room > 60 ? 60 : room;
 }
 
 static int write_text(const struct timeline *t, const struct options *o, struct output *out)
@@ -76,20 +88,22 @@ static int write_text(const struct timeline *t, const struct options *o, struct 
     char time[32], live[32], memory[32], objects[32], gc[32];
 
     term_init(&term, o, out);
+    const int bar = bar_columns(&term, r->mark_count);
     for (size_t i = 0; i < t->count; i++) {
         if (counters_live_bytes(&t->points[i].n) > greatest) greatest = counters_live_bytes(&t->points[i].n);
     }
     term_log_line(&term, &t->v->log, "the heap over time");
-    fprintf(out->file, "%s%10s  %12s  %13s  %12s  %6s  %-20s  marks%s\n", term.bold, "time", "live bytes", "objects", "rss", "gc", "", term.plain);
+    fprintf(out->file, "%s%9s  %10s  %11s  %10s  %7s  %-*s%s%s\n", term.bold, "time", "live bytes", "objects", "rss", "gc", r->mark_count ? bar : 0,
+            "", r->mark_count ? "  marks" : "", term.plain);
     for (size_t i = 0; i < t->count; i++) {
         const struct timeline_point *p = &t->points[i];
         known = statistic_by(&t->statistics, MPP_PROC_RSS_BYTES, p->time_ns, &at, &rss, known);
         snprintf(gc, sizeof gc, "%" PRIu64, p->gc_count);
-        fprintf(out->file, "%10s  %12s  %13s  %12s  %6s  %s", format_duration(time, sizeof time, p->time_ns),
+        fprintf(out->file, "%9s  %10s  %11s  %10s  %7s  %s", format_duration(time, sizeof time, p->time_ns),
                 term_bytes(&term, live, sizeof live, counters_live_bytes(&p->n)),
                 term_count(&term, objects, sizeof objects, counters_live_objects(&p->n)), known ? term_bytes(&term, memory, sizeof memory, rss) : "-",
                 p->gc_known ? gc : "-", term.color);
-        print_bar(out->file, counters_live_bytes(&p->n), greatest, 20);
+        print_bar(out->file, counters_live_bytes(&p->n), greatest, bar, mark < r->mark_count && r->marks[mark].position <= p->position);
         fputs(term.plain, out->file);
         for (const char *before = "  "; mark < r->mark_count && r->marks[mark].position <= p->position; mark++, before = ", ") {
             fputs(before, out->file);

@@ -27,13 +27,16 @@ const struct command commands[] = {
      1u << FORMAT_PPROF, 0},
     {"diff", cmd_diff, FOR_DIFF, "what appeared between two moments, and is still there",
      "Compares the live heap of --from TIME with that of --to TIME. Retained is what was allocated between them and is live at --to: a leak stands "
-     "at the top.",
+     "at the top. Delta is the growth of all that is live: about 0 for what is only renewed, as a cache is. An older object that grows, such as a "
+     "string that is appended to, has delta alone: --sort delta_bytes. Young garbage that waits for the next GC is retained, too: --min-age 2 "
+     "leaves it out.",
      "  mppanalyze diff --from 14:03 --to 15:10 app.mpp\n"
      "  mppanalyze diff --from mark:warm --to end --by class --min-age 3 app.mpp\n"
      "  mppanalyze diff --from 10% --to 90% --format pprof app.mpp -o diff.pb.gz\n",
      ALL_FORMATS, DIFF_SORTS},
     {"top", cmd_top, FOR_TOP, "who holds the heap at a moment, the greatest first",
-     "Lists live and allocated objects at --at TIME (the end, if not given), gathered by line, stack, method, file, class, type or thread.",
+     "Lists what is live at --at TIME (the end, if not given), and what was allocated until then, gathered by line, stack, method, file, class, "
+     "type or thread. --sort allocated_bytes shows who makes the garbage.",
      "  mppanalyze top app.mpp\n"
      "  mppanalyze top --at peak --by class app.mpp\n"
      "  mppanalyze top --by stack --focus 'app/models' --limit 5 app.mpp\n"
@@ -171,10 +174,10 @@ int command_main(int argc, char **argv)
     if (strcmp(argv[1], "help") == 0 && argc <= 3) return help(argv[2]);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(NULL);
     const struct command *named = command_find(argv[1]), *c = named ? named : &commands[0];
-    if (!named && argc == 2 && looks_like_a_command(argv[1])) {
+    if (!named && looks_like_a_command(argv[1])) {
         const char *near = command_near(argv[1]);
-        message("\"%s\" is neither a command nor a log: %s%s", argv[1], near ? "did you mean " : "mppanalyze --help lists the commands",
-                near ? near : "");
+        message("\"%s\" is neither a command nor a log: %s%s%s", argv[1], near ? "did you mean " : "mppanalyze --help lists the commands",
+                near ? near : "", near ? "?" : "");
         return EXIT_USAGE;
     }
     /* Parsing begins behind argv[0] of what it gets: the command's name, or ours. */

@@ -40,14 +40,15 @@ static const struct option_row {
     {OPT_AT, "at", "TIME", "the moment; default: end", FOR_PPROF | FOR_TOP},
     {OPT_FROM, "from", "TIME", "the earlier moment", FOR_DIFF},
     {OPT_TO, "to", "TIME", "the later moment; default: end", FOR_DIFF},
-    {OPT_BY, "by", "GROUP", "stack, line (default), method, file, class, type or thread", ROWS},
+    {OPT_BY, "by", "GROUP", "line (default: the nearest that is not in C), stack, method, file, class, type or thread", ROWS},
     {OPT_SORT, "sort", "KEY", NULL, ROWS},
-    {OPT_LIMIT, "limit", "N", "at most N rows; 0 = all", ROWS | FOR_DUMP},
-    {OPT_FOCUS, "focus", "REGEX", "only backtraces with a frame whose function or path matches", ROWS | FOR_PPROF},
+    {OPT_LIMIT, "limit", "N", "at most N rows; 0: all; default: 30", ROWS},
+    {OPT_LIMIT, "limit", "N", "at most N records; default: all", FOR_DUMP},
+    {OPT_FOCUS, "focus", "REGEX", "only backtraces with a frame whose function or path matches (POSIX extended)", ROWS | FOR_PPROF},
     {OPT_IGNORE, "ignore", "REGEX", "no backtraces with such a frame", ROWS | FOR_PPROF},
     {OPT_CLASS, "class", "REGEX", "only objects whose class's name matches", ROWS | FOR_PPROF},
-    {OPT_MIN_AGE, "min-age", "N", "only live objects that have survived N GCs", ROWS | FOR_PPROF},
-    {OPT_RECORDER, "recorder", NULL, "with the recorder's own allocations", ROWS | FOR_PPROF},
+    {OPT_MIN_AGE, "min-age", "N", "only live objects that have survived N GCs: 2 or 3 leave young garbage out", ROWS | FOR_PPROF},
+    {OPT_RECORDER, "recorder", NULL, "with the recorder's own allocations, which rows leave out", ROWS | FOR_PPROF},
     {OPT_POINTS, "points", "N", "how many moments; default: 60, or the terminal's height", FOR_TIMELINE},
     {OPT_ALL, "all", NULL, "with the records of PROC and DEFINITIONS blocks", FOR_DUMP},
     {OPT_FORMAT, "format", "FORMAT", NULL, FOR_ALL},
@@ -101,6 +102,7 @@ void options_print_help(FILE *out, const struct command *c)
         int at = fprintf(out, "  %-22s ", left);
         if (r->code == OPT_SORT) list_choices(choices, sizeof choices, sort_names, SORT_COUNT, c->sorts);
         if (r->code == OPT_FORMAT) list_choices(choices, sizeof choices, format_names, FORMAT_COUNT, c->formats);
+        if (r->code == OPT_SORT) strncat(choices, "; default: the first", sizeof choices - strlen(choices) - 1);
         print_wrapped(out, r->help ? r->help : choices, (size_t)at, (size_t)at);
     }
 }

@@ -1,5 +1,6 @@
 #include "analyzer/output.h"
 #include "analyzer/message.h"
+#include "analyzer/progress.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -73,6 +74,7 @@ int output_open(struct output *o, const char *path)
     int cause = 0;
 
     *o = (struct output){0};
+    progress_clear(); /* what comes now may go to the same terminal */
     if (!path || strcmp(path, "-") == 0) {
         o->file = stdout;
         return 0;

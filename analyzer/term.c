@@ -117,9 +117,11 @@ void term_put_name(const struct term *t, const char *name, size_t length, size_t
         term_put(t, name, length);
         return;
     }
-    /* The end tells more than the beginning: line and method stand there. */
-    size_t head = (room - 1) / 3, tail = room - 1 - head;
+    /* The end tells more than the beginning: line and method stand there. Of a path it is all, from a directory's name on where one begins. */
+    size_t head = memchr(name, '/', length) ? 0 : (room - 1) / 3, tail = room - 1 - head;
     size_t from = byte_of_column(name, length, columns - tail);
+    const char *slash = head ? NULL : memchr(name + from, '/', length - from);
+    if (slash && (size_t)(slash - (name + from)) <= room / 3) from = (size_t)(slash - name);
     term_put(t, name, byte_of_column(name, length, head));
     fputs("\xE2\x80\xA6", t->out);
     term_put(t, name + from, length - from);
