@@ -9,19 +9,16 @@ module Soak
     SHOP = File.join(ROOT, "fixtures/apps/shop")
     MPPRECORD = File.join(ROOT, "recorder/exe/mpprecord")
     PATIENCE_S = 120
-    Worker = Struct.new(:pid, :index, :booted_at)
+    # `killed_at` and `asked_at` (to end in turn) by the monotonic clock, like all times here; `gone_at` of those that were asked.
+    Worker = Struct.new(:pid, :index, :booted_at, :killed_at, :asked_at, :gone_at)
 
-    # pid → the moment, by the monotonic clock
-    attr_reader :killed, :asked_to_stop, :restarts, :pid, :status, :seen
+    attr_reader :restarts, :pid, :status, :seen
 
     def initialize(directory, rate:, workers:, preload:)
       @directory = directory
       @output = File.join(directory, "puma.out")
-      @killed = {}
-      @asked_to_stop = {}
       @restarts = []
-      @seen = {} # every worker that was ever up: pid → Worker
-      @preload = preload
+      @seen = [] # every worker that was ever up, in the order of Puma's telling (pids come back)
       File.write(File.join(directory, "puma.rb"), <<~RUBY)
         directory #{SHOP.inspect}
         rackup #{File.join(SHOP, "config.ru").inspect}
@@ -50,20 +47,23 @@ module Soak
 
     # Those that are up, that have booted, and that nobody has told to end.
     def workers
-      output.scan(/Worker (\d+) \(PID: (\d+)\) booted/) { @seen[$2.to_i] ||= Worker.new($2.to_i, $1.to_i, Visitors.now) }
-      @seen.values.select { |worker| !@killed[worker.pid] && !@asked_to_stop[worker.pid] && child?(worker.pid) }
+      output.scan(/Worker (\d+) \(PID: (\d+)\) booted/).drop(@seen.size).each { |index, pid| @seen << Worker.new(pid.to_i, index.to_i, Visitors.now) }
+      @seen.select { |worker| worker.killed_at.nil? && worker.asked_at.nil? && child?(worker.pid) }
     end
 
+    def killed = @seen.select(&:killed_at)
+    def asked = @seen.select(&:asked_at)
+
     def kill(worker)
-      @killed[worker.pid] = Visitors.now
+      worker.killed_at = Visitors.now
       Process.kill(:KILL, worker.pid)
     rescue Errno::ESRCH
-      @killed.delete(worker.pid)
+      worker.killed_at = nil
     end
 
     # A worker finishes what it has begun and ends; Puma replaces it.
     def ask_to_stop(worker)
-      @asked_to_stop[worker.pid] = Visitors.now
+      worker.asked_at = Visitors.now
       Process.kill(:TERM, worker.pid)
     rescue Errno::ESRCH
       nil
@@ -71,9 +71,14 @@ module Soak
 
     # Puma replaces all workers one by one: what is up now will end of itself.
     def restart_by_phases
-      workers.each { |worker| @asked_to_stop[worker.pid] = Visitors.now }
+      workers.each { |worker| worker.asked_at = Visitors.now }
       @restarts << Visitors.now
       Process.kill(:USR1, @pid)
+    end
+
+    # To be called often: when those that were asked have ended.
+    def look
+      asked.each { |worker| worker.gone_at ||= Visitors.now unless child?(worker.pid) }
     end
 
     def alive? = (@status ||= Process.wait2(@pid, Process::WNOHANG)&.last).nil?

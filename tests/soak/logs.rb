@@ -141,7 +141,7 @@ module Soak
       violation("#{name}: verify: #{verified["damage"]}") unless verified["ok"] && verified["damage"].empty?
       violation("#{name}: damaged") if info["log"]["damaged"]
       violation("#{name}: no clean end, though nobody killed it") unless clean_end || may_lack_end.include?(pid)
-      violation("#{name}: is of process #{pid}") unless name == "app.mpp" || name == "app.#{pid}.mpp"
+      violation("#{name}: is of process #{pid}") unless name.match?(/\Aapp(\.#{pid}(\.\d+)?)?\.mpp\z/) # a pid may come back
       %w[orphans gaps].each { |what| violation("#{name}: #{info[what]} #{what}") unless info[what].zero? }
       totals = info["totals"]
       unless totals["allocated_bytes"] - totals["freed_bytes"] == totals["live_bytes"] && totals["allocated_objects"] - totals["freed_objects"] == totals["live_objects"]

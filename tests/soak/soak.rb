@@ -3,7 +3,8 @@
 # The recorder in service: the shop under a Puma cluster under mpprecord, with steady traffic, while workers are killed, stopped and restarted at
 # moments by chance. Prints a summary; exit status 1 when anything was not as it must be:
 #
-#  - a request fails only when its connection ends without an answer while a worker is killed;
+#  - a request fails only when its connection ends without an answer while a worker is killed, or (Puma closes connections of which it has read nothing
+#    yet) without a byte of one while a worker ends in turn;
 #  - the cluster ends at SIGTERM; every worker that was up for a while has a log, and only those that were killed lack a clean end;
 #  - every log is whole, and mppanalyze agrees with the oracle (logs.rb);
 #  - what a child freed of its parent's objects was live in the parent at the fork;
@@ -62,6 +63,7 @@ module Soak
       @visitors.stop
       @cluster.stop
       @ended = Visitors.now
+      @cluster.workers # also those that booted after the last look
     ensure
       @cluster&.kill_all
     end
@@ -70,12 +72,19 @@ module Soak
       began = Visitors.now
       last = began + @options[:seconds]
       until (left = last - Visitors.now) <= 0
-        sleep [@options[:every] * (0.5 + @random.rand), left].min
+        pause([@options[:every] * (0.5 + @random.rand), left].min)
         return violation("Puma ended on its own:\n#{@cluster.output}") unless @cluster.alive?
-        # The last third is left to the one that lives long.
         next if (up = @cluster.workers).size < 2
 
         disturb_one(up, !preload && Visitors.now - began < @options[:seconds] / 3.0)
+      end
+    end
+
+    def pause(seconds)
+      until_then = Visitors.now + seconds
+      while (left = until_then - Visitors.now).positive?
+        sleep [left, 0.05].min
+        @cluster.look
       end
     end
 
@@ -104,35 +113,40 @@ module Soak
       said = @cluster.output.lines.grep(/mpprecord|mpp_recorder|\[BUG\]|Traceback|Error/)
       violation("on the server's stderr:\n#{said.join}") unless said.empty?
       @logs = Logs.new(@directory, @options[:seed], @options[:oracle_events]) { |text| violation(text) }
-      @logs.check(@cluster.killed.keys)
+      @logs.check(@cluster.killed.map(&:pid))
       check_every_worker_has_a_log
       check_memory
     end
 
     def check_requests
-      allowed, wrong = @visitors.failures.partition do |failure|
-        failure.lost && @cluster.killed.values.any? { |at| at.between?(failure.began - KILL_SLACK_S, failure.ended) }
-      end
-      @lost = allowed.size
+      @lost, wrong = @visitors.failures.partition { |failure| failure.lost && by_a_kill?(failure) }
+      @closed, wrong = wrong.partition { |failure| failure.silent && by_an_end?(failure) }
       wrong.each { |failure| violation(format("%s after %.2f s", failure.text, failure.ended - failure.began)) }
-      most = @cluster.killed.size * Visitors::THREADS
-      violation("#{@lost} requests were lost to #{@cluster.killed.size} kills") if @lost > most
+      violation("#{@lost.size} requests were lost to #{@cluster.killed.size} kills") if @lost.size > @cluster.killed.size * Visitors::THREADS
+      violation("#{@closed.size} requests were lost to #{@cluster.asked.size} stops") if @closed.size > @cluster.asked.size
       violation("no request was made") if @visitors.request_count.zero?
     end
 
-    def check_every_worker_has_a_log
-      with = @logs.all.map(&:pid)
-      @killed_without = 0
-      @cluster.seen.each_value do |worker|
-        next if with.include?(worker.pid)
-        killed_at = @cluster.killed[worker.pid]
-        next @killed_without += 1 if killed_at && killed_at - worker.booted_at < LOG_AFTER_S
+    def by_a_kill?(failure)
+      @cluster.killed.any? { |worker| worker.killed_at.between?(failure.began - KILL_SLACK_S, failure.ended) }
+    end
 
-        violation("worker #{worker.pid} has no log")
+    def by_an_end?(failure)
+      @cluster.asked.any? { |worker| worker.asked_at <= failure.ended && failure.began <= (worker.gone_at || @ended) }
+    end
+
+    def check_every_worker_has_a_log
+      with = @logs.all.map(&:pid).tally
+      with[@cluster.pid] -= 1 if with[@cluster.pid]
+      @killed_without = 0
+      @cluster.seen.group_by(&:pid).each do |pid, workers|
+        missing = workers.size - with.fetch(pid, 0)
+        early = workers.count { |worker| worker.killed_at && worker.killed_at - worker.booted_at < LOG_AFTER_S }
+        @killed_without += [missing, 0].max
+        violation("worker #{pid} has no log") if missing > early
       end
-      strangers = with - @cluster.seen.keys - [@cluster.pid]
-      # those that booted and ended between two looks
-      strangers.each { |pid| violation("a log of #{pid}, which is no worker") unless @cluster.output.include?("(PID: #{pid})") }
+      booted = @cluster.output.scan(/\(PID: (\d+)\) booted/).flatten.map(&:to_i).tally
+      with.each { |pid, count| violation("#{count} logs of #{pid}, which was #{booted.fetch(pid, 0)} workers") if count > booted.fetch(pid, 0) }
     end
 
     def check_memory
@@ -158,13 +172,13 @@ module Soak
     def summarize
       logs = @logs.all
       cluster = @cluster
-      puts format("soak: %d requests, %d lost to %d kills; %d stops, %d phased restarts, %d workers in all", @visitors.request_count, @lost,
-                  cluster.killed.size, cluster.asked_to_stop.size, cluster.restarts.size, cluster.seen.size)
+      puts format("soak: %d requests, %d lost to %d kills, %d closed by %d stops; %d phased restarts, %d workers in all", @visitors.request_count, @lost.size,
+                  cluster.killed.size, @closed.size, cluster.asked.size, cluster.restarts.size, cluster.seen.size)
       puts format("soak: %d logs (%d without a clean end, %d killed workers without a log), %.1f MB, %.1f M events, %d dropped", logs.size,
                   logs.count { |log| !log.clean_end }, @killed_without, logs.sum { |log| log.info["file_bytes"] } / 1e6, logs.sum(&:events) / 1e6,
                   logs.sum { |log| log.info["drops"] })
       puts "soak: #{@logs.compared} logs compared with the oracle; #{@logs.inherited_frees} inherited frees of #{@logs.children_checked} children found in their parent"
-      @memory.each { |row| print_memory(*row) }
+      @memory.max_by(5) { |log, *| log.seconds }.each { |row| print_memory(*row) }
       puts "soak: #{@violations.empty? ? "all as it must be" : "#{@violations.size} VIOLATIONS"}"
     end
 

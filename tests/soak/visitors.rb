@@ -5,8 +5,9 @@ require "socket"
 require_relative "../../fixtures/apps/shop/lib/shop/catalogue"
 
 module Soak
-  # One request that was not answered as it should be. `lost`: the connection ended before a whole answer had come.
-  Failure = Struct.new(:began, :ended, :lost, :text)
+  # One request that was not answered as it should be. `lost`: the connection ended before a whole answer had come; `silent`: before any.
+  Failure = Struct.new(:began, :ended, :lost, :silent, :text)
+  class Cut < EOFError; end
 
   # Steady traffic at a bounded rate: a few threads, each with a connection for every request, so that a request is in the hands of one worker
   # at most and what fails can be held against the moments of the kills. Every answer is checked.
@@ -56,7 +57,7 @@ module Soak
     def request(random, id)
       method, path, form, status, expected = choose(random)
       began = Visitors.now
-      lost = false
+      lost = silent = false
       begin
         code, headers, body = answer(method, path, form, id)
         problem = "answered #{code}, not #{status}" if code != status
@@ -64,13 +65,14 @@ module Soak
         problem ||= "'#{expected}' is missing" unless body.include?(expected)
       rescue EOFError, Errno::ECONNRESET, Errno::EPIPE => e
         lost = true
+        silent = !e.is_a?(Cut)
         problem = e.class.name
       rescue SystemCallError, IOError => e
         problem = "#{e.message} (#{e.class})"
       end
       @lock.synchronize do
         @request_count += 1
-        @failures << Failure.new(began, Visitors.now, lost, "#{method} #{path}: #{problem}") if problem
+        @failures << Failure.new(began, Visitors.now, lost, silent, "#{method} #{path}: #{problem}") if problem
       end
     end
 
@@ -93,14 +95,16 @@ module Soak
       end
     end
 
-    # A whole answer: code, headers and body. EOFError: the connection ended before.
+    # A whole answer: code, headers and body. EOFError: the connection ended before it began, Cut: amid it.
     def answer(method, path, form, id)
       Socket.tcp("127.0.0.1", @port, connect_timeout: TIMEOUT_S) do |socket|
         socket.write(head(method, path, form, id) + form.to_s)
         text = read_all(socket)
+        raise EOFError if text.empty?
+
         headers, body = text.split("\r\n\r\n", 2)
         length = headers.to_s[/^content-length: (\d+)\r?$/i, 1]
-        raise EOFError if body.nil? || length.nil? || body.bytesize < length.to_i
+        raise Cut if body.nil? || length.nil? || body.bytesize < length.to_i
 
         [headers[%r{\AHTTP/1\.1 (\d+)}, 1].to_i, headers, body.force_encoding(Encoding::UTF_8)]
       end

@@ -18,7 +18,7 @@ class SoakTest < Minitest::Test
   end
 
   def soak(seconds, *arguments)
-    out, status = Open3.capture2e(RbConfig.ruby, SOAK, "--seconds", seconds.to_s, "--every", "1", "--workers", "3", "--per-second", "40", "--oracle-events", "400000", *arguments)
+    out, status = Open3.capture2e(RbConfig.ruby, SOAK, "--seconds", seconds.to_s, "--every", "1", "--workers", "3", "--per-second", "40", "--oracle-events", "250000", *arguments)
     assert status.success?, out
     assert_match(/ [1-9]\d* requests, \d+ lost to [1-9]\d* kills/, out)
     # Processes that ran for long enough were asked whether the recorder's memory is flat, some logs whether the oracle agrees.
