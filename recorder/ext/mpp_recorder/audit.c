@@ -5,6 +5,20 @@
 
 static uint32_t audit_number;
 
+static void bury(struct mpp_slot_page *page, struct mpp_slot *slot, uintptr_t address)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+
+    if (slot->word & MPP_SLOT_IDENTITY) mpp_forget_identity(address, slot);
+    if (!(slot->word & MPP_SLOT_SERIAL)) {
+        mpp_slots_clear(&r->slots, page, slot);
+        return;
+    }
+    if (slot->word & MPP_SLOT_PENDING_FREE) return;
+    r->counts.audited_frees++;
+    mpp_write_free(page, slot, UINT64_MAX);
+}
+
 static int look_at_page(void *start, void *end, size_t stride, void *data)
 {
     struct mpp_recorder *r = &mpp_recorder;
@@ -16,18 +30,7 @@ static int look_at_page(void *start, void *end, size_t stride, void *data)
     for (uintptr_t at = (uintptr_t)start; at < (uintptr_t)end; at += stride) {
         struct mpp_slot *slot = mpp_slots_for_free(&r->slots, at, &page);
         int type = BUILTIN_TYPE((VALUE)at);
-        if (!slot || !slot->word || (type != T_NONE && type != T_ZOMBIE && type != T_MOVED)) continue;
-        if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], at);
-        if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], at);
-        if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], at);
-        slot->word &= ~MPP_SLOT_IDENTITY;
-        if (!(slot->word & MPP_SLOT_SERIAL)) {
-            mpp_slots_clear(&r->slots, page, slot);
-            continue;
-        }
-        if (slot->word & MPP_SLOT_PENDING_FREE) continue;
-        r->counts.audited_frees++;
-        mpp_write_free(page, slot, UINT64_MAX);
+        if (slot && slot->word && (type == T_NONE || type == T_ZOMBIE || type == T_MOVED)) bury(page, slot, at);
     }
     return 0;
 }
@@ -37,18 +40,13 @@ void mpp_audit(void)
     struct mpp_recorder *r = &mpp_recorder;
 
     audit_number++;
-    mpp_capture_forget();
     rb_objspace_each_objects(look_at_page, NULL);
     /* A page that the walk did not come by holds nothing any more. */
     for (size_t t = 0; t < r->slots.capacity; t++) {
         struct mpp_slot_page *page = r->slots.table[t];
         struct mpp_slot *slot;
-        if (!page || !page->tracked || page->audit == audit_number) continue;
-        for (uint32_t i = 0; (slot = mpp_slots_next(&r->slots, page, &i)); i++) {
-            if (!(slot->word & MPP_SLOT_SERIAL) || (slot->word & MPP_SLOT_PENDING_FREE)) continue;
-            r->counts.audited_frees++;
-            mpp_write_free(page, slot, UINT64_MAX);
-        }
+        if (!page || page->audit == audit_number) continue;
+        for (uint32_t i = 0; (slot = mpp_slots_next(&r->slots, page, &i)); i++) bury(page, slot, mpp_slots_address(&r->slots, page, i));
     }
     r->lost_frees_known = rb_gc_stat(ID2SYM(rb_intern("total_freed_objects"))) - r->total_freed_at_start;
     r->lost_frees_known = r->lost_frees_known > r->counts.freeobj_calls ? r->lost_frees_known - r->counts.freeobj_calls : 0;

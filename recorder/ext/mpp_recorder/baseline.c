@@ -16,8 +16,7 @@ static int take(VALUE object)
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
     unsigned type = (unsigned)BUILTIN_TYPE(object);
-    int internal = type == T_IMEMO || type == T_NODE || type == T_ICLASS;
-    VALUE klass = internal ? 0 : RBASIC(object)->klass;
+    VALUE klass = mpp_is_internal(type) ? 0 : RBASIC(object)->klass;
     uint32_t birth_bytes = mpp_compat_slot_bytes(object), site;
     uint64_t size_bytes = mpp_size_may_grow(type) ? rb_obj_memsize_of(object) : birth_bytes;
     struct mpp_slot_page *page;

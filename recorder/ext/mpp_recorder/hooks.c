@@ -160,14 +160,13 @@ void mpp_write_held_up(void)
     }
 }
 
-/* A function, class or thread of ours died with its slot. */
-static void identity_dies(VALUE object, struct mpp_slot *slot)
+void mpp_forget_identity(uintptr_t address, struct mpp_slot *slot)
 {
     struct mpp_recorder *r = &mpp_recorder;
 
-    if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], (uintptr_t)object);
-    if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], (uintptr_t)object);
-    if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], (uintptr_t)object);
+    if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], address);
+    if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], address);
+    if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], address);
     slot->word &= ~MPP_SLOT_IDENTITY;
     mpp_capture_forget();
 }
@@ -183,7 +182,7 @@ static void on_free(VALUE data, const rb_trace_arg_t *argument)
     r->counts.freeobj_calls++;
     slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
     if (!slot || !slot->word) return;
-    if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, slot);
+    if (slot->word & MPP_SLOT_IDENTITY) mpp_forget_identity((uintptr_t)object, slot);
     if (!(slot->word & MPP_SLOT_SERIAL)) {
         mpp_slots_clear(&r->slots, page, slot);
         return;
@@ -208,13 +207,6 @@ static uint64_t geometric_gap(struct mpp_recorder *r)
     return gap < 1e15 ? (uint64_t)gap : UINT64_C(1000000000000000);
 }
 
-/* Types of which no object is ever seen by Ruby code. The klass field of T_IMEMO and T_NODE is no class but data of their own (gc.c
- * rb_imemo_new, 3.1); that of a T_ICLASS is a module later on. */
-static int internal(unsigned type)
-{
-    return type == T_IMEMO || type == T_NODE || type == T_ICLASS;
-}
-
 /* An empty entry for an object that is being born; NULL: the birth is dropped, and counted. */
 static struct mpp_slot *slot_for_birth(VALUE object, struct mpp_slot_page **page)
 {
@@ -223,7 +215,7 @@ static struct mpp_slot *slot_for_birth(VALUE object, struct mpp_slot_page **page
 
     if (__builtin_expect(slot && slot->word, 0)) {
         /* The slot was freed and nobody told us: hooks of other tools swallow frees. Or its free is still to be written. */
-        if (slot->word & MPP_SLOT_IDENTITY) identity_dies(object, slot);
+        if (slot->word & MPP_SLOT_IDENTITY) mpp_forget_identity((uintptr_t)object, slot);
         if (slot->word & MPP_SLOT_SERIAL) {
             if (!(slot->word & MPP_SLOT_PENDING_FREE)) r->counts.implied_frees++;
             if (mpp_write_free(*page, slot, UINT64_MAX)) {
@@ -244,7 +236,7 @@ static void record_birth(VALUE object)
     struct mpp_recorder *r = &mpp_recorder;
     struct mpp_journal *j = &r->journal;
     unsigned type = type_of(object);
-    VALUE klass = internal(type) ? 0 : RBASIC(object)->klass;
+    VALUE klass = mpp_is_internal(type) ? 0 : RBASIC(object)->klass;
     uint32_t birth_bytes = mpp_compat_slot_bytes(object), site;
     struct mpp_slot_page *page;
     struct mpp_slot *slot;

@@ -112,6 +112,8 @@ int mpp_hooks_set_period(uint64_t period);
 int mpp_write_free(struct mpp_slot_page *page, struct mpp_slot *slot, uint64_t size_bytes);
 /* An entry of the table has died unnoticed, or is lost: writes its FREE. */
 void mpp_write_gone(const struct mpp_slot *slot);
+/* A function, class or thread of ours (MPP_SLOT_IDENTITY) died with its slot. */
+void mpp_forget_identity(uintptr_t address, struct mpp_slot *slot);
 /* Writes what back-pressure held up: DROP records and pending frees. */
 void mpp_write_held_up(void);
 int mpp_is_held_up(void); /* whether there is any of it */
@@ -189,6 +191,13 @@ void mpp_refresh_figures(void);
 uint64_t mpp_memory_bytes(void);
 VALUE mpp_anchor(void);        /* the object whose memsize is our memory: our own, though it was there before the recording */
 void mpp_lifecycle_init(void); /* once: anchor object, job, fork and exit handlers */
+
+/* Types of which no object is ever seen by Ruby code. The klass field of T_IMEMO and T_NODE is no class but data of their own (gc.c rb_imemo_new,
+ * 3.1); that of a T_ICLASS is a module later on. */
+static inline int mpp_is_internal(unsigned type)
+{
+    return type == T_IMEMO || type == T_NODE || type == T_ICLASS;
+}
 
 /* While the recorder works in Ruby, its own allocations are told apart. Nests. */
 static inline uintptr_t mpp_own_work_begin(void)
