@@ -156,6 +156,7 @@ static int resolve_wall(const struct time_spec *t, struct log *l, uint64_t *time
 /* What a search for a mark or a GC has seen, for the error. */
 struct seen {
     char marks[256];
+    int more; /* marks that found no room there */
     uint64_t mark_count, gc_first, gc_last, gc_count, matches;
 };
 
@@ -166,6 +167,8 @@ static void see_mark(struct seen *s, const struct mpp_record *r)
     s->mark_count++;
     if (r->text_bytes < 60 && used + r->text_bytes + 8 < sizeof s->marks) {
         snprintf(s->marks + used, sizeof s->marks - used, "%s\"%.*s\"", used ? ", " : "", (int)r->text_bytes, (const char *)r->text);
+    } else {
+        s->more = 1;
     }
 }
 
@@ -198,8 +201,7 @@ static int search(const struct time_spec *t, struct log *l, struct moment *out)
         message("no mark \"%.*s\" number %" PRIu64 " in \"%s\": there are %" PRIu64 " of that name", (int)t->mark_length, t->mark, t->number, l->path,
                 seen.matches);
     } else if (t->kind == TIME_MARK && seen.mark_count) {
-        message("no mark \"%.*s\" in \"%s\": its marks are %s%s", (int)t->mark_length, t->mark, l->path, seen.marks,
-                seen.mark_count > LISTED ? " …" : "");
+        message("no mark \"%.*s\" in \"%s\": its marks are %s%s", (int)t->mark_length, t->mark, l->path, seen.marks, seen.more ? " …" : "");
     } else if (t->kind == TIME_MARK) {
         message("no mark \"%.*s\" in \"%s\": it has no marks at all; set them with MppRecorder.mark", (int)t->mark_length, t->mark, l->path);
     } else if (seen.gc_count) {
