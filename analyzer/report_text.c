@@ -145,7 +145,7 @@ static void put_sampling(const struct term *t, uint64_t period, int sampled)
         fprintf(t->out, "sampled: one allocation in %llu was recorded; ", (unsigned long long)period);
     else
         fputs("sampled in part; ", t->out);
-    fputs("numbers are estimates, +- holds in 95 of 100 cases\n", t->out);
+    fputs("estimates, +- holds in 95 of 100\n", t->out);
 }
 
 static void put_counters(const struct term *t, const char *label, const struct counters *n)
