@@ -378,6 +378,7 @@ static void test_identities_shared(void **state)
     assert_int_equal(mpp_identity_share(&t, key_of(100), 0), 0);
     assert_int_equal(mpp_identity_share(&t, key_of(100), 3), 0);
     assert_int_equal(mpp_identity_share(&t, key_of(100), 4), 0);
+    assert_int_equal(mpp_identity_share(&t, key_of(100), (UINT64_C(1) << 32) + 1), 0); /* all of a key counts */
     for (uint32_t n = 0; n < 9000; n++) assert_int_equal(mpp_identity_share(&t, key_of(5000 + n), 1 + n % 2), 102 + n % 2);
     /* They move and die, the living keep their own. */
     assert_int_equal(mpp_identity_rekey(&t, moved_up), 0);

@@ -78,23 +78,23 @@ static int watch(VALUE value, uint64_t flag)
     return 0;
 }
 
-static uint32_t text_key(VALUE text, uint32_t seed)
+static uintptr_t text_key(VALUE text, uintptr_t seed)
 {
     if (!RB_TYPE_P(text, T_STRING)) return seed;
-    return (uint32_t)XXH3_64bits_withSeed(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), seed);
+    return (uintptr_t)XXH3_64bits_withSeed(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), seed);
 }
 
 /* Functions of one place and label look the same, even if they are methods of several classes of which one has died. What is asked here only reads
  * (of functions written in C nothing can be asked that tells them apart). */
-static uint32_t function_key(VALUE frame)
+static uintptr_t function_key(VALUE frame)
 {
     VALUE line = rb_profile_frame_first_lineno(frame);
 
-    return FIXNUM_P(line) ? text_key(rb_profile_frame_path(frame), text_key(rb_profile_frame_label(frame), (uint32_t)FIX2LONG(line))) : 0;
+    return FIXNUM_P(line) ? text_key(rb_profile_frame_path(frame), text_key(rb_profile_frame_label(frame), (uintptr_t)FIX2LONG(line))) : 0;
 }
 
 /* So do nameless classes of one superclass. rb_mod_name only reads. */
-static uint32_t class_key(VALUE klass)
+static uintptr_t class_key(VALUE klass)
 {
     VALUE super = NIL_P(rb_mod_name(klass)) && RB_TYPE_P(klass, T_CLASS) ? rb_class_get_superclass(klass) : 0;
 
@@ -105,7 +105,8 @@ static uint32_t class_key(VALUE klass)
 static uint32_t identity(enum mpp_identity_kind kind, VALUE value, uint64_t flag)
 {
     struct mpp_identity_table *table = &mpp_recorder.identities[kind];
-    uint32_t id = mpp_idmap_get(&table->map, (uintptr_t)value), key;
+    uint32_t id = mpp_idmap_get(&table->map, (uintptr_t)value);
+    uintptr_t key;
 
     if (id) return id;
     if (watch(value, flag)) return 0;

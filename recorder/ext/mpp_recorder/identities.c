@@ -114,7 +114,7 @@ uint32_t mpp_identity_add(struct mpp_identity_table *t, uintptr_t value)
     return t->count;
 }
 
-uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uint32_t key)
+uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uintptr_t key)
 {
     uint32_t id = key ? mpp_idmap_get(&t->dead, key) : 0;
 
@@ -123,7 +123,8 @@ uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uint3
 
 uint32_t mpp_identity_dies(struct mpp_identity_table *t, uintptr_t value)
 {
-    uint32_t id = mpp_idmap_remove(&t->map, value), key;
+    uint32_t id = mpp_idmap_remove(&t->map, value);
+    uintptr_t key;
 
     /* Several values may lead to one id (a singleton class to its class): only the id's own object ends it. */
     if (!id || t->list[id].value != value) return id;

@@ -34,8 +34,8 @@ enum mpp_identity_kind { MPP_FUNCTIONS, MPP_CLASSES, MPP_THREADS, MPP_IDENTITY_K
 
 struct mpp_identity {
     uintptr_t value;                 /* the object; 0 once it is dead */
+    uintptr_t key;                   /* see mpp_identity_share */
     uint32_t name, path, first_line; /* name and path: string ids, 0 = none yet */
-    uint32_t key;                    /* see mpp_identity_share */
     uint8_t flags, named;
 };
 
@@ -52,9 +52,10 @@ void mpp_identity_table_release(struct mpp_identity_table *t);
 /* A new id for `value` (0: no object stands behind it, it is never looked up). 0: no memory. */
 uint32_t mpp_identity_add(struct mpp_identity_table *t, uintptr_t value);
 /* Programs make the same function, or a nameless class, again and again (templates compiled for each request, singleton classes): were each a new id,
- * the tables would grow for ever. So once one has died, all that look the same from then on (their key: a hash of what can be asked in a hook; 0 =
- * nothing does) share its id. Returns that id, or 0: there is none. The caller gives a new id its key. */
-uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uint32_t key);
+ * the tables would grow for ever. So once one has died, all that look the same from then on (their key: a hash of what can be asked in a hook, of 64
+ * bits, since nothing else tells them apart; 0 = nothing does) share its id. Returns that id, or 0: there is none. The caller gives a new id its key.
+ */
+uint32_t mpp_identity_share(struct mpp_identity_table *t, uintptr_t value, uintptr_t key);
 /* The object at `value` has died: it is not looked up any more. Returns its id, or 0. */
 uint32_t mpp_identity_dies(struct mpp_identity_table *t, uintptr_t value);
 /* All objects may have moved. 0, or -1: no memory (then the table forgets all values, and ids are given anew). */
