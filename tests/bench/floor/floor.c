@@ -1,5 +1,5 @@
-/* Bare hooks: nothing is kept. Floor.start(:noop) counts births and deaths; Floor.start(:frames) also asks for the backtrace of each birth; Floor.start(:births)
- * leaves deaths alone (what a recorder would cost that learnt of them otherwise). */
+/* Bare hooks: nothing is kept. Floor.start(:noop) counts births and deaths; Floor.start(:frames) also asks for the backtrace of each birth;
+ * Floor.start(:births) leaves deaths alone (what a recorder would cost that learnt of them otherwise). */
 #include <ruby.h>
 #include <ruby/debug.h>
 
