@@ -148,6 +148,11 @@ uint32_t mpp_capture_class(VALUE klass)
     return id;
 }
 
+uint32_t mpp_capture_class_of(VALUE object, VALUE klass, unsigned type)
+{
+    return type == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
+}
+
 uint32_t mpp_capture_thread(void)
 {
     const struct mpp_identity_table *threads = &mpp_recorder.identities[MPP_THREADS];
@@ -284,7 +289,7 @@ uint32_t mpp_capture_site_before(VALUE object, VALUE klass, unsigned type, uint3
     struct mpp_site site = {.birth_bytes = birth_bytes, .type = type};
 
     site.stack = object == mpp_anchor() ? mpp_recorder.own_stack : child(0, MPP_FUNCTION_BEFORE, 0);
-    site.class_id = type == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
+    site.class_id = mpp_capture_class_of(object, klass, type);
     return site.stack ? intern_site(&site) : 0;
 }
 

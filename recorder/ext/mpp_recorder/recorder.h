@@ -128,6 +128,8 @@ uint32_t mpp_capture_site(VALUE klass, unsigned type, uint32_t birth_bytes);
 uint32_t mpp_capture_reclassed(uint32_t site, uint32_t class_id);
 /* The id of the class (of the real class, for singletons); 0 = none. */
 uint32_t mpp_capture_class(VALUE klass);
+/* The same for an object that is whole: of singleton classes it is MPP_CLASS_OF_SINGLETONS. */
+uint32_t mpp_capture_class_of(VALUE object, VALUE klass, unsigned type);
 uint32_t mpp_capture_function(VALUE frame);
 /* The site of an object that was born before the recording. */
 uint32_t mpp_capture_site_before(VALUE object, VALUE klass, unsigned type, uint32_t birth_bytes);

@@ -74,7 +74,7 @@ static int measure(VALUE object, uint64_t serial, enum mpp_patience patience)
     if (!slot || (slot->word & MPP_SLOT_SERIAL) != serial) return 0;
     /* The class at birth is not final: results of Array#product are born without one. */
     klass = RBASIC(object)->klass;
-    class_id = type == T_CLASS && RB_FL_TEST_RAW(object, RUBY_FL_SINGLETON) ? MPP_CLASS_OF_SINGLETONS : mpp_capture_class(klass);
+    class_id = mpp_capture_class_of(object, klass, type);
     slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
     if (!slot) return 0;
 
