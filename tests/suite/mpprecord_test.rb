@@ -72,10 +72,19 @@ class MpprecordTest < Minitest::Test
       after = Marshal.load(run.out)
       assert_equal [:MppRecorder], after[0] - before[0], options.inspect
       assert_equal [extension, @tree.stub], after[1] - before[1], options.inspect
-      assert_equal before[2..], after[2..], options.inspect
+      # behind all else, so that `require "mpp_recorder"` finds what runs
+      assert_equal before[2] + [File.expand_path("../..", @tree.stub)].map { |lib| File.join(lib) }, after[2], options.inspect
+      assert_equal before[3..], after[3..], options.inspect
       assert_equal "", run.err
       assert_log "#{i}.mpp"
     end
+  end
+
+  def test_a_program_may_require_what_runs_already
+    run = record("-o", "r.mpp", "ruby", "-e", 'require "mpp_recorder"; p MppRecorder.mark("here"), MppRecorder.record(path: "x") { 1 }.class rescue p $!.class')
+    assert_equal "", run.err
+    assert_match(/MppRecorder::Error/, run.out)
+    assert_log "r.mpp"
   end
 
   def test_bundle_exec

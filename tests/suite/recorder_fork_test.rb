@@ -119,7 +119,8 @@ class RecorderForkTest < Minitest::Test
       pid = fork do
         $children = Array.new(500) { Child.new }
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
-        until MppRecorder.path || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        # its log, and in it the writer's first sample of the process
+        until (MppRecorder.path && MppRecorder.stats[:sealed_blocks].positive?) || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
           sleep 0.01
           Object.new
         end

@@ -16,6 +16,7 @@
 #define SPARSE_FROM_PERIOD     8 /* from here on, entries by slot would mostly be empty */
 #define SLICE_NS               1000000u
 #define SLICE_GAP_NS           5000000u /* sizing rests so long between two slices */
+#define LAST_SIZING_NS         UINT64_C(250000000)
 #define CHILD_LOG_AFTER_NS     UINT64_C(1000000000)
 #define DRAIN_MAX_NS           UINT64_C(10000000000)
 
@@ -301,7 +302,13 @@ int mpp_stop(void)
     int error;
 
     if (!r->running) return 0;
-    mpp_names_resolve_anonymous();
+    if (!atomic_load(&r->journal.dead)) {
+        /* The youngest have not seen a collection yet, so nobody has measured them: without this, the end of a short run would be told too small. */
+        uintptr_t before = mpp_own_work_begin();
+        mpp_sizing_now(MPP_SIZE_NEW, MPP_HOOK_WAIT, LAST_SIZING_NS);
+        mpp_own_work_end(before);
+        mpp_names_resolve_anonymous();
+    }
     mpp_hooks_detach();
     r->running = 0;
     error = r->in_child ? mpp_child_log() : 0;
@@ -355,7 +362,7 @@ int mpp_mark(const char *name, size_t bytes, int measure, enum mpp_patience pati
     if (bytes > limit) bytes = limit;
     if (measure) {
         uintptr_t before = mpp_own_work_begin();
-        mpp_sizing_all();
+        mpp_sizing_now(MPP_SIZE_ALL, MPP_LONG_WAIT, UINT64_C(1) << 62);
         mpp_own_work_end(before);
     }
     mpp_journal_stamp(&r->journal);

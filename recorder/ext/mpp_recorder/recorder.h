@@ -30,8 +30,8 @@ enum { MPP_FUNCTION_RECORDER = 1, MPP_FUNCTION_TRUNCATED = 2, MPP_FUNCTION_OVERF
 /* A class of ours: that an object is a singleton class is known only after its birth. */
 enum { MPP_CLASS_OF_SINGLETONS = 1 };
 
-/* So many functions, classes and threads have ids of their own in any case. Of those that come later, functions and nameless classes share the id of a
- * dead one that looks the same, and all threads one id: or programs that make them without end would make our tables grow without end. */
+/* So many functions, classes and threads have ids of their own in any case. Of those that come later, functions and nameless classes share the id of
+ * a dead one that looks the same, and all threads one id: or programs that make them without end would make our tables grow without end. */
 #define MPP_IDS_OF_THEIR_OWN 1024u
 enum { MPP_THREAD_OTHERS = 1 };
 
@@ -148,8 +148,8 @@ enum mpp_sizing { MPP_SIZE_NONE, MPP_SIZE_NEW, MPP_SIZE_ALL };
 void mpp_sizing_begin(enum mpp_sizing what);
 /* At a safe point; up to `limit_ns` (0 = all). Returns 1 when done. */
 int mpp_sizing_slice(uint64_t limit_ns);
-/* Everything that is live, now. */
-void mpp_sizing_all(void);
+/* Not in slices: what was never measured, or all that lives, but no longer than about `limit_ns`. Never in a hook. */
+void mpp_sizing_now(enum mpp_sizing what, enum mpp_patience patience, uint64_t limit_ns);
 /* The size of an object that dies here, where its type's memsize reads only its own memory; UINT64_MAX = as recorded. For the FREEOBJ hook. */
 uint64_t mpp_size_at_death(VALUE object, const struct mpp_slot *slot);
 int mpp_size_may_grow(unsigned type);

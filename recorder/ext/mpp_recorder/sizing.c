@@ -154,18 +154,22 @@ static int stop_at_once(void *start, void *end, size_t stride, void *data)
     return 1;
 }
 
-void mpp_sizing_all(void)
+void mpp_sizing_now(enum mpp_sizing what, enum mpp_patience patience, uint64_t limit_ns)
 {
     struct mpp_recorder *r = &mpp_recorder;
+    uint64_t until_ns = mpp_clock_ns(CLOCK_MONOTONIC) + limit_ns;
 
     for (int tries = 0; tries < 3; tries++) {
         int again = 0;
+        unsigned looked = 0;
         /* Walking the heap finishes a sweep that is under way (gc.c objspace_each_objects → gc_rest), which is all that is wanted of it. */
         rb_objspace_each_objects(stop_at_once, NULL);
         if (r->sweeping) return;
         for (size_t t = 0; t < r->slots.capacity && !again; t++) {
             struct mpp_slot_page *page = r->slots.table[t];
-            if (page && page->tracked) again = measure_page(page, MPP_SIZE_ALL, UINT64_MAX, MPP_LONG_WAIT);
+            if (!page || !(what == MPP_SIZE_ALL ? page->tracked : page->unmeasured)) continue;
+            again = measure_page(page, what, UINT64_MAX, patience);
+            if (++looked % PAGES_BETWEEN_LOOKS == 0 && mpp_clock_ns(CLOCK_MONOTONIC) > until_ns) return;
         }
         if (again <= 0) return;
     }

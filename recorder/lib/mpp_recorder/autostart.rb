@@ -12,6 +12,9 @@ begin
   # `mpprecord` runs under the Ruby that installed it, so it can tell for which one the gem's extension was built.
   MppRecorder::Locate.load_extension(:installed_for => ENV["MPP_ABI"])
   load File.join(__dir__, "log_name.rb")
+  # For a program that says `require "mpp_recorder"` to set marks: behind all else, so that a gem of that name comes first.
+  lib = File.expand_path("..", __dir__)
+  $LOAD_PATH << lib unless $LOAD_PATH.include?(lib)
 
   text = lambda { |name| ENV[name] unless ENV[name].to_s.empty? }
   path = text.call("MPP_PATH")
