@@ -61,8 +61,6 @@ make_root() {
     echo "making $dir: Debian $suite from $from"
     debootstrap --variant=minbase "$base" "$made" "$from" "${options[@]}" >"$made.log" 2>&1 || give_up "debootstrap $base failed"
     apt_settings >"$made/etc/apt/apt.conf.d/90host"
-    # Whom this machine trusts (RubyGems asks for it); the package would bring a list of its own.
-    [ ! -r /etc/ssl/certs/ca-certificates.crt ] || install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$made/etc/ssl/certs/ca-certificates.crt"
     cp /etc/resolv.conf "$made/etc/resolv.conf" 2>/dev/null || true
     # Nothing in there starts services; what it downloads is not kept; half of the time would be syncs.
     printf '#!/bin/sh\nexit 101\n' >"$made/usr/sbin/policy-rc.d" && chmod 755 "$made/usr/sbin/policy-rc.d"
@@ -83,6 +81,8 @@ make_root() {
             ln -sf "gem${newest#ruby}" /usr/bin/gem' >>"$made.log" 2>&1 </dev/null || give_up "the newest Ruby could not be installed into $suite"
     fi
     enter "$made" / apt-get clean
+    # Whom this machine trusts (RubyGems asks for it); the packages brought a list of its own.
+    [ ! -r /etc/ssl/certs/ca-certificates.crt ] || install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$made/etc/ssl/certs/ca-certificates.crt"
     echo "${packages[*]}" >"$made/$stamp"
     rm -f "$made.log"
     mv "$made" "$dir"

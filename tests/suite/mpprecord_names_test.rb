@@ -85,7 +85,7 @@ class MpprecordNamesTest < Minitest::Test
 
   # Without `require "mpp_recorder"`, under mpprecord, whose own recording has to end first.
   def test_the_methods_expand_under_mpprecord
-    run = record("-o", "first.mpp", "ruby", "-w", "-e", "MppRecorder.stop; File.unlink('first.mpp')\nmodule MppRecorder; def self.record(path:, **o) = (start(path: path, **o); stop); end\n#{API}")
+    run = record("-o", "first.mpp", "ruby", "-w", "-e", "MppRecorder.stop; File.unlink('first.mpp')\nmodule MppRecorder; def self.record(path:, **o, &) = (start(path: path, **o); stop); end\n#{API}")
     assert_api run
   end
 end
