@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <ruby/thread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +172,7 @@ static VALUE api_path(VALUE self)
     return mpp_recorder.running && !mpp_recorder.in_child ? rb_str_new_cstr(mpp_recorder.file.path) : Qnil;
 }
 
-/* MppRecorder.mark(name, measure: false) → true, or false when nothing is recording */
+/* MppRecorder.mark(name, measure: false) → true, or false when it was not recorded: nothing is recording, or the disk does not keep up. */
 static VALUE api_mark(int argc, VALUE *argv, VALUE self)
 {
     static ID measure;
@@ -185,10 +186,9 @@ static VALUE api_mark(int argc, VALUE *argv, VALUE self)
     if (SYMBOL_P(name)) name = rb_sym2str(name);
     StringValue(name);
     if (!mpp_recorder.running) return Qfalse;
-    error = mpp_mark(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value != Qundef && RTEST(value), MPP_LONG_WAIT);
+    error = mpp_mark(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value != Qundef && RTEST(value), MPP_CALL_WAIT);
     RB_GC_GUARD(name);
-    if (error) raise_errno("cannot write a mark to", mpp_recorder.file.path, error);
-    return Qtrue;
+    return error ? Qfalse : Qtrue;
 }
 
 /* MppRecorder.pause: births are not recorded until resume; deaths are. true, or false when nothing is recording. */
@@ -248,6 +248,12 @@ static VALUE api_label(VALUE self, VALUE key, VALUE value)
     return error ? Qfalse : Qtrue;
 }
 
+static void *drain(void *nothing)
+{
+    (void)nothing;
+    return (void *)(intptr_t)mpp_flush_end();
+}
+
 /* MppRecorder.flush → true, or false when nothing is recording. All that was recorded before it stands in the file's sealed blocks. */
 static VALUE api_flush(VALUE self)
 {
@@ -255,7 +261,9 @@ static VALUE api_flush(VALUE self)
 
     (void)self;
     if (!mpp_recorder.running) return Qfalse;
-    error = mpp_flush();
+    error = mpp_flush_begin();
+    /* Other threads run while the disk works. */
+    if (!error) error = (int)(intptr_t)rb_thread_call_without_gvl(drain, NULL, RUBY_UBF_IO, NULL);
     if (error) raise_errno("cannot flush", mpp_recorder.file.path, error);
     return Qtrue;
 }

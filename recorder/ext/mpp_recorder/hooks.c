@@ -433,7 +433,7 @@ int mpp_hooks_set_period(uint64_t period)
 
     if (period == r->options.period) return 0;
     mpp_hooks_pause();
-    p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
+    p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_CALL_WAIT);
     if (p) {
         mpp_journal_commit(&r->journal, mpp_encode_1(p, MPP_SAMPLE_PERIOD, period));
         r->options.period = period;

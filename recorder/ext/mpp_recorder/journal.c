@@ -8,6 +8,7 @@
 
 #define STALL_MAX_NS     1000000u /* one wait of a hook */
 #define STALL_SHARE      100u     /* hooks wait at most 1/100 of all time */
+#define CALL_WAIT_MAX_NS UINT64_C(100000000)
 #define LONG_WAIT_MAX_NS UINT64_C(10000000000)
 #define WAIT_STEP_NS     20000
 
@@ -113,7 +114,7 @@ unsigned char *mpp_journal_room_slowly(struct mpp_journal *j, size_t bytes, enum
         if (allowed_ns > STALL_MAX_NS) allowed_ns = STALL_MAX_NS;
         if (!allowed_ns) return NULL;
     } else {
-        allowed_ns = LONG_WAIT_MAX_NS;
+        allowed_ns = patience == MPP_CALL_WAIT ? CALL_WAIT_MAX_NS : LONG_WAIT_MAX_NS;
     }
     j->stall_count++;
     while (waited_ns < allowed_ns) {

@@ -59,6 +59,7 @@ void mpp_journal_close(struct mpp_journal *j);
 enum mpp_patience {
     MPP_NO_WAIT,   /* not at all */
     MPP_HOOK_WAIT, /* within the hooks' allowance */
+    MPP_CALL_WAIT, /* up to 100 ms: for calls that a request may make */
     MPP_LONG_WAIT  /* up to 10 s: for calls of the API, never in a hook */
 };
 

@@ -15,7 +15,8 @@
 #define DESCRIPTION_MAX_BYTES  256
 #define SPARSE_FROM_PERIOD     8 /* from here on, entries by slot would mostly be empty */
 #define SLICE_NS               1000000u
-#define SLICE_GAP_NS           5000000u /* sizing rests so long between two slices */
+#define SLICE_GAP_NS           5000000u    /* sizing rests so long between two slices */
+#define LABELS_MAX_BYTES       (32u << 20) /* of all texts; a label that comes then is (other) */
 #define LAST_SIZING_NS         UINT64_C(250000000)
 #define CHILD_LOG_AFTER_NS     UINT64_C(1000000000)
 #define DRAIN_MAX_NS           UINT64_C(10000000000)
@@ -137,58 +138,51 @@ static void half_filled(void *context)
     if (atomic_load_explicit(&r->file.asks_for, memory_order_relaxed)) mpp_compat_job_trigger(r->job);
 }
 
-/* A function that is a remark of ours, with its name. Ids follow the enum in recorder.h. */
-static int add_remark(const char *label)
+/* The id of a text of ours, written to the log if new; 0: no memory or no room. */
+static uint32_t own_text(const char *text)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    uint32_t id = mpp_identity_add(&r->identities[MPP_FUNCTIONS], 0), text, empty;
     unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
     int fresh;
+    uint32_t id = p ? mpp_strings_intern(&r->strings, text, strlen(text), &fresh) : 0;
 
-    if (!id || !p) return -1;
-    text = mpp_strings_intern(&r->strings, label, strlen(label), &fresh);
-    if (text && fresh) mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, label, strlen(label)));
-    empty = mpp_strings_intern(&r->strings, "", 0, &fresh);
-    if (empty && fresh) mpp_journal_commit(&r->journal, p = mpp_encode_string(p, empty, "", 0));
-    if (!text || !empty) return -1;
-    mpp_journal_commit(&r->journal, mpp_encode_function_name(p, id, text, empty, 0, MPP_FUNCTION_REMARK));
-    r->identities[MPP_FUNCTIONS].list[id] = (struct mpp_identity){.name = text, .path = empty, .flags = MPP_FUNCTION_REMARK, .named = 1};
+    if (id && fresh) mpp_journal_commit(&r->journal, mpp_encode_string(p, id, text, strlen(text)));
+    return id;
+}
+
+/* A function, class or thread that is no object of the program but stands for something, with its name. Ids follow the enums in recorder.h. 0 or -1.
+ */
+static int add_own(enum mpp_identity_kind kind, const char *name, uint32_t flags)
+{
+    struct mpp_recorder *r = &mpp_recorder;
+    uint32_t id = mpp_identity_add(&r->identities[kind], 0), text = own_text(name), empty = own_text("");
+    unsigned char *p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_LONG_WAIT);
+
+    if (!id || !text || !empty || !p) return -1;
+    if (kind == MPP_FUNCTIONS)
+        p = mpp_encode_function_name(p, id, text, empty, 0, flags);
+    else if (kind == MPP_CLASSES)
+        p = mpp_encode_class_name(p, id, text, flags);
+    else
+        p = mpp_encode_2(p, MPP_THREAD_NAME, id, text);
+    mpp_journal_commit(&r->journal, p);
+    r->identities[kind].list[id] = (struct mpp_identity){.name = text, .path = empty, .flags = (uint8_t)flags, .named = 1};
     return 0;
 }
 
-/* The class that singleton classes are reported under. */
-static int add_singleton_class(void)
+static int add_own_identities(void)
 {
-    static const char name[] = "(singleton class)";
-    struct mpp_recorder *r = &mpp_recorder;
-    uint32_t id = mpp_identity_add(&r->identities[MPP_CLASSES], 0), text;
-    unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
-    int fresh;
+    static const struct {
+        enum mpp_identity_kind kind;
+        const char *name;
+        uint32_t flags;
+    } own[] = {{MPP_FUNCTIONS, "[mpp_recorder]", MPP_FUNCTION_REMARK},    {MPP_FUNCTIONS, "[truncated]", MPP_FUNCTION_REMARK},
+               {MPP_FUNCTIONS, "[too many stacks]", MPP_FUNCTION_REMARK}, {MPP_FUNCTIONS, "(before recording)", MPP_FUNCTION_REMARK},
+               {MPP_CLASSES, "(singleton class)", MPP_CLASS_HIDDEN},      {MPP_THREADS, "(other threads)", 0}};
 
-    if (!id || !p) return -1;
-    text = mpp_strings_intern(&r->strings, name, strlen(name), &fresh);
-    if (!text) return -1;
-    mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, name, strlen(name)));
-    mpp_journal_commit(&r->journal, mpp_encode_class_name(p, id, text, MPP_CLASS_HIDDEN));
-    r->identities[MPP_CLASSES].list[id] = (struct mpp_identity){.name = text, .flags = MPP_CLASS_HIDDEN, .named = 1};
-    return 0;
-}
-
-/* The thread that all stand under which come after the first MPP_IDS_OF_THEIR_OWN. */
-static int add_other_threads(void)
-{
-    static const char name[] = "(other threads)";
-    struct mpp_recorder *r = &mpp_recorder;
-    uint32_t id = mpp_identity_add(&r->identities[MPP_THREADS], 0), text;
-    unsigned char *p = mpp_journal_room(&r->journal, 512, MPP_LONG_WAIT);
-    int fresh;
-
-    if (!id || !p) return -1;
-    text = mpp_strings_intern(&r->strings, name, strlen(name), &fresh);
-    if (!text) return -1;
-    mpp_journal_commit(&r->journal, p = mpp_encode_string(p, text, name, strlen(name)));
-    mpp_journal_commit(&r->journal, mpp_encode_2(p, MPP_THREAD_NAME, id, text));
-    r->identities[MPP_THREADS].list[id] = (struct mpp_identity){.name = text, .named = 1};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (add_own(own[i].kind, own[i].name, own[i].flags)) return -1;
+    }
     return 0;
 }
 
@@ -267,9 +261,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
     r->file.mark_at_rss_bytes = options->mark_at_rss_bytes;
     mpp_refresh_figures();
     error = mpp_log_file_start(&r->file);
-    if (!error && (add_remark("[mpp_recorder]") || add_remark("[truncated]") || add_remark("[too many stacks]") || add_remark("(before recording)") ||
-                   add_singleton_class() || add_other_threads()))
-        error = ENOMEM;
+    if (!error && add_own_identities()) error = ENOMEM;
     mpp_hooks_prepare();
     if (!error) mpp_capture_own_stack();
     if (!error && options->baseline && mpp_baseline()) error = ENOMEM;
@@ -326,7 +318,7 @@ int mpp_stop(void)
     return error;
 }
 
-int mpp_flush(void)
+int mpp_flush_begin(void)
 {
     struct mpp_recorder *r = &mpp_recorder;
     int error;
@@ -336,15 +328,27 @@ int mpp_flush(void)
     if (error) return error;
     mpp_journal_stamp(&r->journal);
     mpp_journal_seal(&r->journal);
-    return mpp_log_file_drain(&r->file, DRAIN_MAX_NS);
+    return 0;
+}
+
+int mpp_flush_end(void)
+{
+    return mpp_log_file_drain(&mpp_recorder.file, DRAIN_MAX_NS);
 }
 
 int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value_bytes)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    uint32_t thread = mpp_capture_thread(), key_id = mpp_names_string(key, key_bytes), value_id = value ? mpp_names_string(value, value_bytes) : 0;
+    uint32_t thread = mpp_capture_thread(), key_id, value_id;
     unsigned char *p;
 
+    /* Labels are to be few: one for each request would fill memory for ever. */
+    if (value && r->strings.arena_bytes > LABELS_MAX_BYTES) {
+        value = "(other)";
+        value_bytes = strlen(value);
+    }
+    key_id = mpp_names_string(key, key_bytes);
+    value_id = value ? mpp_names_string(value, value_bytes) : 0;
     if (!thread || !key_id || (value && !value_id)) return EAGAIN;
     mpp_journal_stamp(&r->journal);
     p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
@@ -378,35 +382,23 @@ int mpp_mark(const char *name, size_t bytes, int measure, enum mpp_patience pati
 
 static int working; /* jobs may nest: Ruby code that we run can come to a safe point of its own */
 
-void mpp_work_at_safe_point(void)
+static VALUE work(VALUE nothing)
 {
     struct mpp_recorder *r = &mpp_recorder;
-    uintptr_t before;
-    int wishes;
+    int wishes = atomic_exchange(&r->file.asks_for, 0);
 
-    if (working || !r->running) return;
-    working = 1;
-    if (r->detach_wanted) {
-        (void)mpp_stop(); /* the writer has said why */
-        working = 0;
-        return;
-    }
-    before = mpp_own_work_begin();
-    wishes = atomic_exchange(&r->file.asks_for, 0);
     if (wishes & MPP_WISH_RSS_MARK) {
         char name[64];
         int length = snprintf(name, sizeof name, "rss >= %llu bytes", (unsigned long long)r->options.mark_at_rss_bytes);
         if (mpp_mark(name, (size_t)length, 0, MPP_HOOK_WAIT) == EAGAIN) atomic_fetch_or(&r->file.asks_for, MPP_WISH_RSS_MARK); /* later */
     }
     if (wishes & MPP_WISH_STOP) {
-        char text[PATH_MAX + 200];
-        int length = snprintf(text, sizeof text, "mpp_recorder: recording to '%s' ended: the log has its greatest length; the program goes on\n",
-                              r->file.path);
-        if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
-        mpp_own_work_end(before);
-        (void)mpp_stop();
-        working = 0;
-        return;
+        mpp_warn("recording to '%s' ended: the log has its greatest length", r->file.path);
+        r->detach_wanted = 1;
+    }
+    if (r->detach_wanted) {
+        (void)mpp_stop(); /* the writer has said why */
+        return nothing;
     }
     if (mpp_child_log_is_due()) (void)mpp_child_log();
     if (r->names_wanted) mpp_names_resolve();
@@ -420,8 +412,22 @@ void mpp_work_at_safe_point(void)
         else
             r->next_slice_ns = r->journal.clock.now_ns + SLICE_GAP_NS;
     }
+    return nothing;
+}
+
+void mpp_work_at_safe_point(void)
+{
+    uintptr_t before;
+    int state = 0;
+
+    if (working || !mpp_recorder.running) return;
+    working = 1;
+    before = mpp_own_work_begin();
+    /* A dsize function of an extension may raise, and the thread may be killed: neither is to end our work for good. */
+    rb_protect(work, Qnil, &state);
     mpp_own_work_end(before);
     working = 0;
+    if (state) rb_jump_tag(state);
 }
 
 /* ---- fork ---- */
@@ -489,10 +495,7 @@ int mpp_child_log(void)
     if (!error) error = mpp_definitions_write(mpp_log_file_definitions, &r->file);
     if (!error) error = mpp_log_file_start(&r->file);
     if (error) {
-        char text[PATH_MAX + 200];
-        int length = snprintf(text, sizeof text, "mpp_recorder: no log for the forked process %ld beside '%s': %s; the program goes on\n", r->pid,
-                              r->options.path, strerror(error));
-        if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+        mpp_warn("no log for the forked process %ld beside '%s': %s", r->pid, r->options.path, strerror(error));
         /* What could be made of it stays as it is: a clean end would say that all is there. */
         atomic_store(&r->file.failure, error);
         atomic_store(&r->journal.dead, 1);

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,25 @@
 #define TICK_NS            100000000u /* the thread looks around ten times a second; copied journals are saved then */
 #define PROC_EVERY_NS      UINT64_C(1000000000)
 #define PROC_QUIET_NS      UINT64_C(60000000000) /* a process that does nothing is sampled once a minute */
+
+void mpp_warn(const char *format, ...)
+{
+    char text[PATH_MAX + 256];
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int error = errno, length, tail;
+    va_list arguments;
+
+    length = snprintf(text, sizeof text, "mpp_recorder: ");
+    va_start(arguments, format);
+    tail = vsnprintf(text + length, sizeof text - (size_t)length - 32, format, arguments);
+    va_end(arguments);
+    if (tail < 0) tail = 0;
+    length += tail < (int)sizeof text - length - 32 ? tail : (int)sizeof text - length - 33;
+    length += snprintf(text + length, sizeof text - (size_t)length, "; the program goes on\n");
+    /* A pipe that nobody reads must not stop the program. */
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+    errno = error;
+}
 
 /* ---- the journal's memory ---- */
 
@@ -228,16 +249,13 @@ static int is_cut(const struct mpp_log_file *lf)
 
 static void fail(struct mpp_log_file *lf, int error)
 {
-    char text[PATH_MAX + 200];
-    int expected = 0, length, cut = is_cut(lf);
+    int expected = 0, cut = is_cut(lf);
 
     if (!atomic_compare_exchange_strong(&lf->failure, &expected, error ? error : EIO)) return;
     atomic_store(&lf->journal->dead, 1);
     /* What was written of the block that failed is no block: take it off, so that the log ends with a sound one. */
     if (!cut && ftruncate(lf->fd, (off_t)mpp_writer_bytes(lf->writer))) errno = 0;
-    length = snprintf(text, sizeof text, "mpp_recorder: recording to '%s' stopped: %s; the program goes on\n", lf->path,
-                      cut ? "somebody has truncated the file" : strerror(error));
-    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) errno = 0;
+    mpp_warn("recording to '%s' stopped: %s", lf->path, cut ? "somebody has truncated the file" : strerror(error));
 }
 
 static void append(struct mpp_log_file *lf, struct mpp_block_header *header, const void *payload, size_t bytes)

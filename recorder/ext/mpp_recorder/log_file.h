@@ -53,6 +53,9 @@ struct mpp_log_file {
     uint64_t definitions_sequence;
 };
 
+/* One line on stderr: "mpp_recorder: …; the program goes on". Needs no Ruby, never blocks, and leaves errno alone. */
+void mpp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Memory for a journal (and for the header's pages in front of it, which stay unused): *memory is mapped privately at first. Sizes are chosen for the
  * disk that holds `path`: the smaller the less is free. journal_bytes 0 = choose. Returns 0 or errno. */
 struct mpp_journal_memory {

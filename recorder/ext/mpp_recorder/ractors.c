@@ -2,18 +2,12 @@
  * 19112); before 3.1.4, making one crashes under a NEWOBJ hook (18464). So the first Ractor ends the recording, cleanly and before it starts. */
 #include "recorder.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
-
 static VALUE new_ractor(int argc, VALUE *argv, VALUE self)
 {
     (void)self;
     if (mpp_recorder.running) {
-        static const char text[] =
-            "mpp_recorder: recording ends here: a Ractor starts, and this Ruby hides from us what Ractors free; the program goes on\n";
         (void)mpp_stop();
-        if (write(STDERR_FILENO, text, sizeof text - 1) < 0) errno = 0;
+        mpp_warn("recording ends here: a Ractor starts, and this Ruby hides from us what Ractors free");
     }
     return rb_call_super_kw(argc, argv, rb_keyword_given_p());
 }

@@ -178,8 +178,9 @@ int mpp_definitions_write(int (*emit)(struct mpp_log_file *, const void *, size_
 int mpp_start(const struct mpp_options *options, const char **why);
 /* Ends the recording cleanly. 0 or errno. */
 int mpp_stop(void);
-/* Everything recorded so far is in sealed blocks when it returns. 0 or errno. */
-int mpp_flush(void);
+/* Everything recorded so far is in sealed blocks after both; the second waits for the disk and needs no VM's lock. 0 or errno. */
+int mpp_flush_begin(void);
+int mpp_flush_end(void);
 /* The present thread's label from here on; value NULL ends it. 0 or an errno. */
 int mpp_label(const char *key, size_t key_bytes, const char *value, size_t value_bytes);
 /* 0 or an errno. How long it may wait for room is for the caller to say: at a safe point no longer than a hook. */
