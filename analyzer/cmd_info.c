@@ -48,12 +48,11 @@ static const char *key_name(char *text, size_t size, uint64_t key)
 static json_t *header(const struct mpp_log_info *i, const json_t *command_line, int *failed)
 {
     json_t *h = json_object();
-    char uuid[40];
 
-    json_put(h, "uuid", json_cstring(format_uuid(uuid, sizeof uuid, i->uuid)), failed);
+    json_put(h, "uuid", json_uuid(i->uuid), failed);
     json_put(h, "pid", json_u64(i->pid), failed);
     json_put(h, "ppid", json_u64(i->ppid), failed);
-    json_put(h, "parent_uuid", i->has_parent ? json_cstring(format_uuid(uuid, sizeof uuid, i->parent_uuid)) : json_null(), failed);
+    json_put(h, "parent_uuid", i->has_parent ? json_uuid(i->parent_uuid) : json_null(), failed);
     json_put(h, "fork_sequence", json_u64(i->fork_sequence), failed);
     json_put(h, "fork_bytes", json_u64(i->fork_bytes), failed);
     json_put(h, "fork_serial", json_u64(i->fork_serial), failed);

@@ -63,13 +63,21 @@ static json_t *command_line(const struct mpp_log_info *i, int *failed)
     return list;
 }
 
+json_t *json_uuid(const uint8_t uuid[16])
+{
+    static const uint8_t none[16];
+    char text[40];
+
+    return memcmp(uuid, none, sizeof none) ? json_cstring(format_uuid(text, sizeof text, uuid)) : json_null();
+}
+
 json_t *json_report(const char *schema, const struct log *l, int *failed)
 {
     json_t *document = json_object(), *log = json_object();
-    char uuid[40], start[48];
+    char start[48];
 
     json_put(log, "path", json_cstring(l->path), failed);
-    json_put(log, "uuid", json_cstring(format_uuid(uuid, sizeof uuid, l->info->uuid)), failed);
+    json_put(log, "uuid", json_uuid(l->info->uuid), failed);
     json_put(log, "start", json_cstring(format_wall(start, sizeof start, l->info->start_unix_ns, 0, 9)), failed);
     json_put(log, "duration_ns", json_u64(l->end_time_ns), failed);
     json_put(log, "clean_end", json_boolean(mpp_reader_has_footer(l->reader)), failed);

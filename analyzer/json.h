@@ -14,6 +14,7 @@ json_t *json_u64(uint64_t v); /* above 2^63 - 1: digits in a string */
 json_t *json_delta(uint64_t to, uint64_t from);
 json_t *json_text(const char *bytes, size_t length); /* scrubbed */
 json_t *json_cstring(const char *text);              /* NULL: null */
+json_t *json_uuid(const uint8_t uuid[16]);           /* all zero, as where the header lacks it: null */
 
 /* {"schema", "log"} of a report. */
 json_t *json_report(const char *schema, const struct log *l, int *failed);

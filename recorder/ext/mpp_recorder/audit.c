@@ -49,12 +49,8 @@ void mpp_audit(void)
         if (!page || page->audit == audit_number) continue;
         for (uint32_t i = 0; (slot = mpp_slots_next(&r->slots, page, &i)); i++) bury(page, slot, mpp_slots_address(&r->slots, page, i));
     }
+    /* This may be more than was really lost: objects that died before our hooks went on can be counted after (finalizers), so it decides when to
+     * look, and nothing else. */
     lost = rb_gc_stat(ID2SYM(rb_intern("total_freed_objects"))) - r->total_freed_at_start;
-    lost = lost > r->counts.freeobj_calls ? lost - r->counts.freeobj_calls : 0;
-    /* In a sampled run a birth that is not taken looks at no slot, so a dead object whose slot has a new tenant cannot be told from a live one. */
-    if (lost > r->lost_frees_known && r->options.period > 1) {
-        unsigned char *p = mpp_journal_room(&r->journal, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
-        if (p) mpp_journal_commit(&r->journal, mpp_encode_1(p, MPP_GAP, MPP_GAP_FREES_LOST));
-    }
-    r->lost_frees_known = lost;
+    r->lost_frees_known = lost > r->counts.freeobj_calls ? lost - r->counts.freeobj_calls : 0;
 }

@@ -12,18 +12,17 @@ static int last_depth; /* -1: none */
 static uint32_t last_node;
 static uint32_t depth_limit;
 
-/* A cache from the hash of a backtrace (XXH3 over VALUEs and lines) to its node, so that no frame needs to be looked up. An entry holds as long as
- * its epoch does, which ends when a function dies or moves, since its VALUE may come back as another function's (on 3.1 one in six of eval'd methods
- * did). Buckets are cache lines. Chosen over comparing frame by frame with the last backtrace and looking up those that differ by `make
- * bench-hotpath`. */
-#define BUCKETS 16384u
-#define WAYS    4u
-struct known {
-    uint64_t hash;
-    uint32_t node, epoch;
-};
-static struct known (*known)[WAYS];
-static uint32_t epoch = 1;
+/* A cache from the hash of a backtrace (XXH3 over VALUEs and lines) to its node, so that no frame needs to be looked up. Chosen over comparing frame
+ * by frame with the last backtrace and looking up those that differ by `make bench-hotpath`. An entry is 36 bits of the hash and 28 of the node's id,
+ * eight of them a cache line, which is picked by other bits of the hash: small, since a program's own data wants the processor's cache as well. It is
+ * emptied when a function dies or moves, since its VALUE may come back as another function's (on 3.1 one in six of eval'd methods did). */
+#define WAYS          8u
+#define FIRST_BUCKETS 1024u
+#define MOST_BUCKETS  16384u
+#define NODE_BITS     28
+static uint64_t (*known)[WAYS]; /* 0: free */
+static uint32_t buckets, known_count;
+static int known_is_stale;
 #define GUESS_COUNT 2048u
 static uint32_t site_guesses[GUESS_COUNT]; /* ids */
 
@@ -40,7 +39,9 @@ int mpp_capture_init(uint32_t max_depth)
     last_frames = calloc(max_depth + 1, sizeof *last_frames);
     lines = calloc(max_depth + 1, sizeof *lines);
     last_lines = calloc(max_depth + 1, sizeof *last_lines);
-    known = calloc(BUCKETS, sizeof *known);
+    known = calloc(FIRST_BUCKETS, sizeof *known);
+    buckets = FIRST_BUCKETS;
+    known_count = 0;
     mpp_capture_forget();
     if (frames && last_frames && lines && last_lines && known) return 0;
     mpp_capture_release();
@@ -64,7 +65,45 @@ void mpp_capture_forget(void)
     last_depth = -1;
     last_thread_value = 0;
     last_class_value = 0;
-    epoch++;
+    known_is_stale = 1;
+}
+
+/* As mpp_capture_forget, for the death of a class or thread: backtraces hold neither. */
+void mpp_capture_forget_owners(void)
+{
+    last_thread_value = 0;
+    last_class_value = 0;
+}
+
+/* The node of the backtrace of this hash, or 0. */
+static uint32_t known_node(uint64_t hash)
+{
+    const uint64_t *bucket = known[hash & (buckets - 1)];
+
+    for (uint32_t way = 0; way < WAYS; way++) {
+        if (bucket[way] >> NODE_BITS == hash >> NODE_BITS) return (uint32_t)(bucket[way] & MPP_MAX_ID);
+    }
+    return 0;
+}
+
+static void know_node(uint64_t hash, uint32_t node)
+{
+    uint64_t *bucket;
+    uint32_t way = 0;
+
+    /* More backtraces than half of it: twice the table. What was known is found again. */
+    if (++known_count > buckets * WAYS / 2 && buckets < MOST_BUCKETS) {
+        void *bigger = calloc(buckets * 2, sizeof *known);
+        if (bigger) {
+            free(known);
+            known = bigger;
+            buckets *= 2;
+            known_count = 1;
+        }
+    }
+    bucket = known[hash & (buckets - 1)];
+    while (way < WAYS && bucket[way]) way++;
+    bucket[way < WAYS ? way : (hash >> 20) % WAYS] = hash >> NODE_BITS << NODE_BITS | node;
 }
 
 /* Something of ours lives at `value`: its death must be noticed. 0 or -1. */
@@ -215,7 +254,6 @@ static int64_t current_stack(void)
     int depth, truncated;
     uint32_t node;
     uint64_t hash;
-    struct known *bucket, *entry = NULL;
 
     if (r->own_work_thread && r->own_work_thread == (uintptr_t)rb_thread_current()) return r->own_stack;
     /* start is always 0: Ruby ignores it, or loops, up to 3.3. One frame more than wanted tells whether there are more. */
@@ -225,20 +263,19 @@ static int64_t current_stack(void)
         return last_node;
 
     hash = XXH3_64bits_withSeed(lines, (size_t)depth * sizeof *lines, XXH3_64bits(frames, (size_t)depth * sizeof *frames));
-    bucket = known[hash % BUCKETS];
-    for (uint32_t way = 0; way < WAYS; way++) {
-        if (bucket[way].hash == hash && bucket[way].epoch == epoch) entry = &bucket[way];
+    if (known_is_stale) {
+        memset(known, 0, buckets * sizeof *known);
+        known_count = 0;
+        known_is_stale = 0;
     }
-    if (entry) {
-        node = entry->node;
-    } else {
-        uint32_t at_epoch = epoch;
+    node = known_node(hash);
+    if (!node) {
         truncated = depth > (int)depth_limit;
         node = truncated ? child(0, MPP_FUNCTION_TRUNCATED, 0) : 0;
         if (truncated && !node) return -1;
         node = walk_frames(node, truncated ? (int)depth_limit : depth);
         if (!node && depth > 0) return -1;
-        bucket[(hash >> 32) % WAYS] = (struct known){hash, node, at_epoch};
+        if (node) know_node(hash, node);
     }
     VALUE *swap_frames = frames;
     int *swap_lines = lines;

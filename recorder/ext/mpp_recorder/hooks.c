@@ -167,8 +167,11 @@ void mpp_forget_identity(uintptr_t address, struct mpp_slot *slot)
     if (slot->word & MPP_SLOT_FUNCTION) mpp_identity_dies(&r->identities[MPP_FUNCTIONS], address);
     if (slot->word & MPP_SLOT_CLASS) mpp_identity_dies(&r->identities[MPP_CLASSES], address);
     if (slot->word & MPP_SLOT_THREAD) mpp_identity_dies(&r->identities[MPP_THREADS], address);
+    if (slot->word & MPP_SLOT_FUNCTION)
+        mpp_capture_forget();
+    else
+        mpp_capture_forget_owners();
     slot->word &= ~MPP_SLOT_IDENTITY;
-    mpp_capture_forget();
 }
 
 static void on_free(VALUE data, const rb_trace_arg_t *argument)
@@ -298,6 +301,8 @@ static void on_new_sampled(VALUE data, const rb_trace_arg_t *argument)
 
 /* ---- collections ---- */
 
+#define FULL_SIZING_EVERY_NS UINT64_C(1000000000)
+
 static struct {
     VALUE symbol;
     uint64_t key, factor;
@@ -347,7 +352,11 @@ static void gc_starts(void)
     r->gc_count = rb_gc_count();
     r->sweeping = 1;
     r->serial_at_gc_start = j->next_serial;
-    if (flags) r->sizing_wanted = MPP_SIZE_ALL;
+    /* A program that collects in full again and again is not to be measured in full each time. */
+    if (flags && j->clock.now_ns >= r->next_full_sizing_ns) {
+        r->sizing_wanted = MPP_SIZE_ALL;
+        r->next_full_sizing_ns = j->clock.now_ns + FULL_SIZING_EVERY_NS;
+    }
     tick();
     p = mpp_journal_room(j, MPP_RECORD_MAX_BYTES, MPP_HOOK_WAIT);
     if (p) mpp_journal_commit(j, mpp_encode_2(p, MPP_GC_START, r->gc_count, flags));

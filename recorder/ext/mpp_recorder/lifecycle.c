@@ -243,6 +243,7 @@ int mpp_start(const struct mpp_options *options, const char **why)
     memset(r, 0, sizeof *r);
     r->options = *options;
     r->pid = (long)getpid();
+    mpp_sizing_begin(MPP_SIZE_NONE);
     if (getrandom(&r->random, sizeof r->random, 0) != (ssize_t)sizeof r->random || !r->random) r->random = UINT64_C(0x9E3779B97F4A7C15);
     if (options->seed) r->random = XXH64(&options->seed, sizeof options->seed, 0) | 1;
     r->job = mpp_compat_job_ready((mpp_job_function)(void (*)(void))mpp_work_at_safe_point);
@@ -468,6 +469,7 @@ static void in_forked_child(void)
     mpp_journal_restart(j);
     r->next_figures_ns = 0;
     r->next_slice_ns = 0;
+    r->next_full_sizing_ns = 0;
     fill_info_for_now(&r->info, &j->clock);
     r->in_child = 1;
     /* Frees that the parent could not write yet are this process's to write as well, into its own log. */

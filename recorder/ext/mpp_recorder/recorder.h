@@ -87,6 +87,7 @@ struct mpp_recorder {
 
     int names_wanted, sizing_wanted, audit_wanted, detach_wanted; /* for the job */
     int job;                                                      /* handle */
+    uint64_t next_full_sizing_ns;                                 /* not before it */
     uint64_t next_slice_ns, next_figures_ns;
 
     uint64_t gc_count;             /* GCs that have started */
@@ -121,7 +122,8 @@ int mpp_is_held_up(void); /* whether there is any of it */
 /* ---- capture.c ---- */
 int mpp_capture_init(uint32_t max_depth);
 void mpp_capture_release(void);
-void mpp_capture_forget(void); /* VALUEs that the last backtrace held may be dead or moved */
+void mpp_capture_forget(void);        /* VALUEs that the last backtrace held may be dead or moved */
+void mpp_capture_forget_owners(void); /* a class or thread has died */
 /* The site of an object that is being born here; 0 = no memory, or no room in the journal for its definition. */
 uint32_t mpp_capture_site(VALUE klass, unsigned type, uint32_t birth_bytes);
 /* The site that is like `site` but of another class. Same failures. */

@@ -5,7 +5,7 @@
  *    survived a collection; never for classes, T_IMEMO and T_NODE (of classes it is looked up whether they are singleton classes);
  *  - at death only for types whose memsize reads nothing but their own memory.
  *
- * The survivors of each collection are measured once after it, all of the living again after a major one, in slices. */
+ * The survivors of each collection are measured once after it, all of the living again after a major one (at most once a second), in slices. */
 #include "recorder.h"
 
 #define PAGES_BETWEEN_LOOKS 16
@@ -105,6 +105,8 @@ static int measure(VALUE object, uint64_t serial, enum mpp_patience patience)
 
 void mpp_sizing_begin(enum mpp_sizing what)
 {
+    /* A pass over everything that is under way goes on, where collections follow each other faster than it ends. */
+    if (what == MPP_SIZE_ALL && pass.what == MPP_SIZE_ALL) return;
     pass.what = what;
     pass.at = 0;
     pass.capacity = mpp_recorder.slots.capacity;
@@ -133,8 +135,11 @@ int mpp_sizing_slice(uint64_t limit_ns)
     unsigned looked = 0;
 
     if (pass.what == MPP_SIZE_NONE) return 1;
-    if (r->sweeping) return 0; /* its end begins anew */
-    if (pass.capacity != r->slots.capacity) mpp_sizing_begin(pass.what);
+    if (r->sweeping) return 0;                /* its end begins anew */
+    if (pass.capacity != r->slots.capacity) { /* the table was made anew: its order is another */
+        pass.at = 0;
+        pass.capacity = r->slots.capacity;
+    }
     for (; pass.at < r->slots.capacity; pass.at++) {
         struct mpp_slot_page *page = r->slots.table[pass.at];
         if (!page || (pass.what == MPP_SIZE_NEW ? !page->unmeasured : !page->tracked)) continue;
