@@ -290,6 +290,7 @@ static VALUE api_stats(VALUE self)
     set(hash, "recorded_frees", counts.recorded_frees);
     set(hash, "implied_frees", counts.implied_frees);
     set(hash, "audited_frees", counts.audited_frees);
+    set(hash, "audits", counts.audits);
     set(hash, "pending_frees", counts.pending_frees);
     set(hash, "newobj_calls", counts.newobj_calls);
     set(hash, "freeobj_calls", counts.freeobj_calls);

@@ -41,6 +41,7 @@ void mpp_audit(void)
     uint64_t lost;
 
     audit_number++;
+    r->counts.audits++;
     rb_objspace_each_objects(look_at_page, NULL);
     /* A page that the walk did not come by holds nothing any more. */
     for (size_t t = 0; t < r->slots.capacity; t++) {

@@ -50,7 +50,7 @@ struct mpp_options {
 };
 
 struct mpp_counts {
-    uint64_t recorded_allocs, dropped_allocs, recorded_frees, implied_frees, freeobj_calls, newobj_calls, audited_frees;
+    uint64_t recorded_allocs, dropped_allocs, recorded_frees, implied_frees, freeobj_calls, newobj_calls, audited_frees, audits;
     uint64_t unreported_drops[4]; /* by enum mpp_drop_reason: not yet in a DROP record */
     uint64_t pending_frees;       /* slots with MPP_SLOT_PENDING_FREE, and homeless frees */
 };
