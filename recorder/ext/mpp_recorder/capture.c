@@ -60,6 +60,11 @@ void mpp_capture_release(void)
     known = NULL;
 }
 
+size_t mpp_capture_memory_bytes(void)
+{
+    return buckets * sizeof *known + 2 * (depth_limit + 1) * (sizeof *frames + sizeof *lines);
+}
+
 void mpp_capture_forget(void)
 {
     last_depth = -1;

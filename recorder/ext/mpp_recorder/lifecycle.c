@@ -101,6 +101,7 @@ static uint64_t memory_of_tables(void)
         bytes += t->capacity * sizeof *t->list + (t->map.capacity + t->dead.capacity) * (sizeof *t->map.keys + sizeof *t->map.ids);
     }
     bytes += r->homeless_frees.capacity * sizeof *r->homeless_frees.serials;
+    bytes += mpp_capture_memory_bytes();
     return bytes + 2 * r->memory.half_bytes; /* about what the writer holds */
 }
 
@@ -301,6 +302,7 @@ int mpp_stop(void)
         mpp_sizing_now(MPP_SIZE_NEW, MPP_HOOK_WAIT, LAST_SIZING_NS);
         mpp_own_work_end(before);
         mpp_names_resolve_anonymous();
+        if (!r->running) return 0; /* Ruby code that ran under it has done so already */
     }
     mpp_hooks_detach();
     r->running = 0;

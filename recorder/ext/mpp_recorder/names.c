@@ -124,6 +124,7 @@ static int name_thread(uint32_t id)
 
     /* Thread#name itself, whatever a subclass made of it. */
     name = rb_funcall(rb_funcall(rb_cThread, rb_intern("instance_method"), 1, ID2SYM(rb_intern("name"))), rb_intern("bind_call"), 1, thread);
+    if (!r->running) return -1; /* another thread has run, and stopped the recording */
     if (RB_TYPE_P(name, T_STRING)) {
         string = ruby_string_id(name);
     } else {

@@ -122,6 +122,7 @@ int mpp_is_held_up(void); /* whether there is any of it */
 /* ---- capture.c ---- */
 int mpp_capture_init(uint32_t max_depth);
 void mpp_capture_release(void);
+size_t mpp_capture_memory_bytes(void);
 void mpp_capture_forget(void);        /* VALUEs that the last backtrace held may be dead or moved */
 void mpp_capture_forget_owners(void); /* a class or thread has died */
 /* The site of an object that is being born here; 0 = no memory, or no room in the journal for its definition. */

@@ -68,9 +68,11 @@ static int measure(VALUE object, uint64_t serial, enum mpp_patience patience)
     VALUE klass;
     uint32_t class_id, site;
     struct mpp_slot_page *page;
-    struct mpp_slot *slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
+    struct mpp_slot *slot;
     unsigned char *p;
 
+    if (!r->running) return 0; /* a dsize function let another thread run, which stopped the recording: the tables are gone */
+    slot = mpp_slots_for_free(&r->slots, (uintptr_t)object, &page);
     if (!slot || (slot->word & MPP_SLOT_SERIAL) != serial) return 0;
     /* The class at birth is not final: results of Array#product are born without one. */
     klass = RBASIC(object)->klass;
@@ -174,6 +176,7 @@ void mpp_sizing_now(enum mpp_sizing what, enum mpp_patience patience, uint64_t l
             struct mpp_slot_page *page = r->slots.table[t];
             if (!page || !(what == MPP_SIZE_ALL ? page->tracked : page->unmeasured)) continue;
             again = measure_page(page, what, UINT64_MAX, patience);
+            if (!r->running) return;
             if (++looked % PAGES_BETWEEN_LOOKS == 0 && mpp_clock_ns(CLOCK_MONOTONIC) > until_ns) return;
         }
         if (again <= 0) return;
