@@ -8,8 +8,9 @@
 
 struct feed; /* opaque */
 
-/* AHEAD is not what AUTO takes as yet: on two cores a kernel that wakes one thread on the other's core lets them take turns there, ten thousand times
- * a second, and a replay takes half as long again as alone. */
+/* AHEAD is not what AUTO takes as yet: it lost where it was measured (two cores of a virtual machine: half as long again as alone, with some ten
+ * thousand changes of thread in a replay; both threads on one core would explain that, but it is not proved). The tests hold it to the same outcome.
+ */
 enum feed_threads { FEED_AUTO, FEED_ALONE, FEED_AHEAD };
 
 /* The feed of the history from its start. NULL when memory is short. */
