@@ -45,6 +45,9 @@ module RecorderRuns
       stdin.close unless stdin.closed?
       out << stdout.read
       Run.new(out, errors.value, waiter.value)
+    rescue Exception # a test that took too long, above all: popen3 would wait for the program for ever
+      Process.kill(:KILL, waiter.pid) if waiter.alive?
+      raise
     end
   end
 
